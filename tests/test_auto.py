@@ -152,7 +152,7 @@ def test_sparse_rows_get_features():
     assert "features" in model.search_results_["stage"]
 
 
-def test_counts_of_many_words_are_served_by_a_linear_model():
+def test_counts_of_many_words_are_served_by_linear_models_or_few_words():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 900)
     words = sparse.random(900, 3000, density=0.01, format="lil", random_state=rng)
@@ -160,8 +160,8 @@ def test_counts_of_many_words_are_served_by_a_linear_model():
         words[row, 40 * label + rng.integers(0, 40, 6)] = 1.0
     X = words.tocsr()
     model = AutoKernelClassifier(random_state=0).fit(X[:700], labels[:700])
-    assert model.best_settings_["kernel"] == "linear"
-    assert model.score(X[700:], labels[700:]) > 0.85
+    assert "linear" in (model.best_settings_["kernel"], model.best_settings_["scales"])
+    assert model.score(X[700:], labels[700:]) > 0.95
 
 
 def test_several_targets_are_predicted_at_once():

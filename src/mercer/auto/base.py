@@ -30,6 +30,7 @@ from mercer.auto.final import QUICK_FEATURES, STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
+from mercer.auto.local_errors import error_ratio
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
@@ -163,8 +164,9 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _form(self, search: Search, X: Any, end: float) -> Form:
         """What the model of all rows is to be, and the last trials, which are in that form."""
         n, n_inputs = X.shape
-        if (sparse.issparse(X) or n_inputs > MOST_DENSE) and not search.leaves_inputs_out:
-            search.on_features(n_inputs)
+        if sparse.issparse(X) or n_inputs > MOST_DENSE:
+            if n <= _EXACT_ROWS and search.on_few_inputs(n_inputs):
+                return None
             return self._n_components(search, n, end - time.perf_counter())
         if self._is_exact(search, n, end - time.perf_counter()):
             search.on_all_rows(n_inputs)
@@ -263,16 +265,31 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                     self.kernel_machine_.solver = replace(solver, tol=tol)
         except KeyboardInterrupt:
             self.interrupted_ = True
-        if hasattr(self, "best_estimator_"):
-            for pipeline in [*pipelines, *self._pipelines()]:
-                pipeline[-1].set_callbacks()  # the deadline is no part of the model
+        if not hasattr(self, "best_estimator_"):
+            return
+        for pipeline in [*pipelines, *self._pipelines()]:
+            pipeline[-1].set_callbacks()  # the deadline is no part of the model
+        if isinstance(form, Cut) and not (self.interrupted_ or np.isfinite(end)):
+            self._measure_leaves(search)
+
+    def _measure_leaves(self, search: Search) -> None:
+        """Bring errors of the leaves of a search to the size of those of the model."""
+        responses, goal = search.held_responses, search.goal
+        if responses is None or goal.kind == "classes" or goal.weights is not None:
+            return
+        transform, rows = search.settings.transform, search.held_rows
+        truth = goal.truth(np.arange(len(goal.y)), transform)
+        errors = truth[rows] - responses
+        ratio = error_ratio(self.kernel_machine_, truth, rows, errors, search.key)
+        self._measured(search, (rows, truth[rows] - ratio * errors), 1.0)
 
     def _measured(self, search: Search, found: tuple[NDArray, NDArray] | None, tol: float) -> float:
         """Take rows and responses of the final form for those held out; returns its tolerance."""
         if found is None:
             return tol
         search.held_rows, search.held_responses = found
-        self._keep(search)
+        with quiet_scores():
+            self._keep(search)
         return self._recipe(search.key).tol(search)
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:

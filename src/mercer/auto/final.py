@@ -37,6 +37,7 @@ Form: TypeAlias = int | Cut | None
 STEPS = ("preparer", "scaler", "model")
 QUICK_FEATURES = 256  # random features of the model after an interrupted search
 _DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
+_FEW_ROWS = 100  # below, a tenth of the rows tells next to nothing
 _NEARLY = 0.7  # share of the rows whose models err about as one of all rows
 _FOLD_ROWS = 1000  # rows up to which a search holds out each row once: its errors serve
 # Ranks of the preconditioner per root of the rows. With fewer, iterations end at a tolerance with
@@ -164,7 +165,9 @@ class Recipe:
         each of them once, as a rule from nearly as many.
         """
         goal, n = search.goal, len(y)
-        if search.best is None or (n <= _FOLD_ROWS and search.best.rows >= _NEARLY * n):
+        if search.best is None:
+            return None
+        if n <= _FOLD_ROWS and (n < _FEW_ROWS or search.best.rows >= _NEARLY * n):
             return None
         if form is None and _FOLD_ROWS < n <= _DIRECT_ROWS and goal.groups is None:
             found = self._left_out(X, y, search)

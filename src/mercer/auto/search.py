@@ -126,11 +126,6 @@ class Search(Bench):
         """The best settings so far, or those that serve most tables."""
         return Settings() if self.best is None else self.best.settings
 
-    @property
-    def leaves_inputs_out(self) -> bool:
-        """True if a lasso has left inputs out of the best settings."""
-        return bool(self._finalists) and self._finalists[0].scales == "linear"
-
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
         """Try everything on few rows, the better part on more."""
         self._treatments = treatments if n_inputs <= _MOST_TREATED else []
@@ -206,7 +201,7 @@ class Search(Bench):
             later = is_thin and finalist.kernel == "laplacian"  # tried where rows are dense
             next_gamma = [gamma * _FACTOR[finalist.kernel]] if place == 0 and not later else []
             trials.append((finalist, [gamma, *next_gamma], [ridge, ridge / 3]))
-        if n_inputs >= _WIDE:
+        if _WIDE <= n_inputs <= MOST_DENSE:
             trials.append((_ALMOST_LINEAR, [_ALMOST_LINEAR.gamma], _LINEAR_STEPS))
         self._try("rung 3", n_rows, trials)
         self._learn_scales(n_rows, is_thin)
@@ -404,6 +399,24 @@ class Search(Bench):
         if not isinstance(first, Part):
             return first.whole
         return replace(first, fitted=rows, held=rows[:1])
+
+    def on_few_inputs(self, n_inputs: int) -> bool:
+        """Try features, and exact machines of the inputs that a lasso has left; True for these."""
+        few = [finalist for finalist in self._finalists if finalist.scales == "linear"]
+        self._finalists = [finalist for finalist in self._finalists if finalist not in few]
+        if not few:
+            self.on_features(n_inputs)
+            return False
+        others, self._finalists = self._finalists, few
+        self.on_all_rows(n_inputs)
+        chosen = self.best, self.held_responses, self.held_rows
+        parts, held, self._finalists = self.parts, self._held, others
+        self.on_features(n_inputs)
+        if chosen[0] is None or (self.best is not None and self.best.loss < chosen[0].loss):
+            return False
+        self.best, self.held_responses, self.held_rows = chosen
+        self.parts, self._held = parts, held
+        return True
 
     def on_features(self, n_inputs: int) -> None:
         """Gamma and ridge with the random features that replace the kernel.
