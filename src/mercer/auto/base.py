@@ -275,7 +275,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _measure_leaves(self, search: Search) -> None:
         """Bring errors of the leaves of a search to the size of those of the model."""
         responses, goal = search.held_responses, search.goal
-        if responses is None or goal.kind == "classes" or goal.weights is not None:
+        if responses is None or isinstance(goal, Classes) or goal.weights is not None:
             return
         transform, rows = search.settings.transform, search.held_rows
         truth = goal.truth(np.arange(len(goal.y)), transform)
