@@ -339,3 +339,19 @@ def test_targets_that_are_neither_numbers_nor_classes_are_refused():
     table.to_csv("flats.csv", index=False)
     sentence = refusal("fit", "flats.csv", "--target", "note", "--out", "m.skops")
     assert "300 different texts in 300 rows, such as flat 0 here: neither numbers nor" in sentence
+
+
+def test_the_shipped_table_is_fitted_and_predicted_by_its_name():
+    summary, saved, _ = fit("flats", "--target", "price", "--drop", "sold")
+    assert (summary["data"], summary["n"], summary["d"]) == ("flats", 480, 7)
+    assert saved.target == "price"
+    assert fit("flats")[0]["target"] == "price"
+    done = run("predict", "m.skops", "flats", "--id", "city", "--out", "p.csv")
+    assert done.exit_code == 0, done.output
+    assert "by the target that flats holds" in done.stdout
+    assert list(pd.read_csv("p.csv")) == ["city", "prediction"]
+
+
+def test_a_file_precedes_a_shipped_table_of_its_name(houses):
+    Path("houses.csv").rename("flats")
+    assert fit("flats", "--target", "price", "--features", "sure")[0]["n"] == len(houses)

@@ -128,7 +128,7 @@ def _start(
 
 
 for _name, _run, _example in (
-    ("fit", fit.fit, "fit houses.csv --target price --out model.skops"),
+    ("fit", fit.fit, "fit flats --target price --out model.skops"),
     ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
     ("compare", compare.compare, "compare letter"),
     ("datasets", show.list_datasets, "datasets --json"),
