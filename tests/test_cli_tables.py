@@ -11,9 +11,10 @@ import pytest
 from sklearn.pipeline import Pipeline
 from typer.testing import CliRunner
 
-from mercer import AutoKernelRegressor, KernelRegressor, datasets, persistence, plots
+from mercer import AutoKernelRegressor, KernelRegressor, datasets, persistence
 from mercer.cli import fitting, options
 from mercer.cli.app import app
+from mercer.plots import report
 
 HOW = ("--map", "fourier", "--n-components", "20")
 
@@ -274,12 +275,14 @@ def test_the_score_of_rows_held_out_stands_beside_that_of_the_training_rows(hous
 @pytest.mark.usefixtures("houses")
 def test_a_report_is_asked_of_the_model_and_the_test_part(monkeypatch):
     asked = []
-    monkeypatch.setattr(plots, "write_report", lambda *a, **k: asked.append((a, k)), raising=False)
+    monkeypatch.setattr(report, "write_page", lambda *given: asked.append(given))
     summary, *_ = fit("houses.csv", "--target", "price", "--id", "name", "--report", "page.html")
-    [(arguments, more)] = asked
+    [(*arguments, origin)] = asked
     assert isinstance(arguments[0], Pipeline)
     assert str(arguments[1]) == summary["report"] == "page.html"
-    assert more == {"X": None, "y": None, "title": "price of houses"}
+    assert arguments[2:] == [None, None, "price of houses"]
+    assert (origin.model_file, origin.n_rows) == ("m.skops", 90)
+    assert origin.task_note.startswith("task: regression, ")
 
 
 def test_messages_of_the_library_are_lines_if_asked_for(houses, monkeypatch):

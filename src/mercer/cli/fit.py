@@ -292,7 +292,7 @@ def fit(
         raise KeyboardInterrupt
     summary |= {"seconds": seconds, **scored(rows.data, model, scorer)}
     if report is not None:
-        summary["report"] = reported(rows, model, report)
+        summary["report"] = reported(rows, model, report, out)
     if cv is not None:
         summary["cv"] = cross_validated(rows, cv, seed, lambda part: fitted(part, *choice)[0])
     if as_json:

@@ -257,14 +257,16 @@ def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
     return {"score": found, "scored_on": part, "scored_rows": X.shape[0], "scoring": named}
 
 
-def reported(rows: Labelled, model: Any, path: Path) -> str:
-    """Write the page about a model; returns its path."""
-    from mercer import plots
+def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
+    """Write the page about a model of the file ``out``; returns the page's path."""
+    from mercer.plots.report import Origin, write_page
 
     data = rows.data
+    n = data.X.shape[0]
+    origin = Origin(str(out), n, rows.n_left_out, rows.task_note)
     title = f"{rows.target} of {data.name}" if rows.target else data.name
     with waiting(f"writing {path}"):
-        plots.write_report(model, path, X=data.X_test, y=data.y_test, title=title)
+        write_page(model, path, data.X_test, data.y_test, title, origin)
     return str(path)
 
 
