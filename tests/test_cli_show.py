@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import mercer
 from mercer import persistence
 from mercer.cli.app import app
+from mercer.cli.options import print_json
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +99,10 @@ def test_probabilities_of_a_model_of_numbers_are_refused(table):
     done = run("predict", "m.skops", "flats.csv", "--proba", "--out", "p.csv")
     assert done.exit_code == 1
     assert "--proba must be left out for MODEL, which predicts numbers" in done.stderr
+
+
+def test_json_escapes_every_control_character(capsys):
+    print_json({"name": "a\x1b\x7f\x9bé"})
+    text = capsys.readouterr().out
+    assert text == '{"name": "a\\u001b\\u007f\\u009bé"}\n'
+    assert json.loads(text)["name"] == "a\x1b\x7f\x9bé"
