@@ -29,13 +29,13 @@ def quick(tmp_path, monkeypatch):
 
 def with_partner(monkeypatch, partner):
     """Let the search end with the second treatment that a function of the first returns."""
-    plain = base.AutoKernelMachine._of_all_rows
+    plain = base.AutoKernelMachine._fit_finally
 
-    def of_all_rows(self, search, *args):
+    def fit_finally(self, X, y, search, *args):
         search.partner = partner(search.settings)
-        return plain(self, search, *args)
+        return plain(self, X, y, search, *args)
 
-    monkeypatch.setattr(base.AutoKernelMachine, "_of_all_rows", of_all_rows)
+    monkeypatch.setattr(base.AutoKernelMachine, "_fit_finally", fit_finally)
 
 
 def exact(monkeypatch):
