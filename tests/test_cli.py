@@ -254,7 +254,7 @@ PLAIN = ("--map", "binning")
 FIT = ("fit", "table.csv", "--target", "label", "--out", "out.skops")
 WRONG = [
     (("fitt",), 2, "did you mean fit"),
-    (("serve",), 2, "there are fit, predict, compare, datasets, info"),
+    (("serve",), 2, "there are fit, predict, show, compare, datasets, info"),
     (("fit",), 2, "DATA"),
     (("fit", "letter"), 2, "--out"),
     (("fit", "letter", "--outt", "x"), 2, "did you mean --out"),
@@ -295,7 +295,6 @@ WRONG = [
     (("predict", "model.skops", "other.csv", "--out", "p.csv"), 1, "no columns 'a', 'b'"),
     (("predict", "model.skops", "wide.npz", "--out", "p.csv"), 1, "fitted on 2"),
     (("predict", "model.skops", "table.csv", "--out", "none/p.csv"), 1, "no folder none"),
-    (("predict", "model.skops", "table.csv", "--out", "p.csv", "--proba"), 1, "--loss logistic"),
     (("compare", "leter"), 1, "did you mean letter"),
     (("compare", "table.csv", "--target", "label", "--methods", "magic"), 2, "methods"),
     (("compare", "table.csv", "--target", "label", "--methods", ","), 2, "methods"),

@@ -11,9 +11,10 @@ import pytest
 from sklearn.pipeline import Pipeline
 from typer.testing import CliRunner
 
-from mercer import AutoKernelRegressor, KernelRegressor, datasets, persistence, plots
+from mercer import AutoKernelRegressor, KernelRegressor, datasets, persistence
 from mercer.cli import fitting, options
 from mercer.cli.app import app
+from mercer.plots import report
 
 HOW = ("--map", "fourier", "--n-components", "20")
 
@@ -274,12 +275,14 @@ def test_the_score_of_rows_held_out_stands_beside_that_of_the_training_rows(hous
 @pytest.mark.usefixtures("houses")
 def test_a_report_is_asked_of_the_model_and_the_test_part(monkeypatch):
     asked = []
-    monkeypatch.setattr(plots, "write_report", lambda *a, **k: asked.append((a, k)), raising=False)
+    monkeypatch.setattr(report, "write_page", lambda *given: asked.append(given))
     summary, *_ = fit("houses.csv", "--target", "price", "--id", "name", "--report", "page.html")
-    [(arguments, more)] = asked
+    [(*arguments, origin)] = asked
     assert isinstance(arguments[0], Pipeline)
     assert str(arguments[1]) == summary["report"] == "page.html"
-    assert more == {"X": None, "y": None, "title": "price of houses"}
+    assert arguments[2:] == [None, None, "price of houses"]
+    assert (origin.model_file, origin.n_rows) == ("m.skops", 90)
+    assert origin.task_note.startswith("task: regression, ")
 
 
 def test_messages_of_the_library_are_lines_if_asked_for(houses, monkeypatch):
@@ -339,3 +342,19 @@ def test_targets_that_are_neither_numbers_nor_classes_are_refused():
     table.to_csv("flats.csv", index=False)
     sentence = refusal("fit", "flats.csv", "--target", "note", "--out", "m.skops")
     assert "300 different texts in 300 rows, such as flat 0 here: neither numbers nor" in sentence
+
+
+def test_the_shipped_table_is_fitted_and_predicted_by_its_name():
+    summary, saved, _ = fit("flats", "--target", "price", "--drop", "sold")
+    assert (summary["data"], summary["n"], summary["d"]) == ("flats", 480, 7)
+    assert saved.target == "price"
+    assert fit("flats")[0]["target"] == "price"
+    done = run("predict", "m.skops", "flats", "--id", "city", "--out", "p.csv")
+    assert done.exit_code == 0, done.output
+    assert "by the target that flats holds" in done.stdout
+    assert list(pd.read_csv("p.csv")) == ["city", "prediction"]
+
+
+def test_a_file_precedes_a_shipped_table_of_its_name(houses):
+    Path("houses.csv").rename("flats")
+    assert fit("flats", "--target", "price", "--features", "sure")[0]["n"] == len(houses)

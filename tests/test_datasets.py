@@ -79,7 +79,7 @@ def test_every_set_says_where_it_comes_from_and_on_what_terms(name):
     entry = ENTRIES[name]
     assert entry.name == name == name.lower()
     assert entry.task in ("classification", "regression")
-    assert entry.source.startswith("https://")
+    assert entry.source.startswith("https://") or (entry.source == "generated" and entry.shipped)
     assert entry.licence
     assert entry.note.endswith(".")
     assert entry.stand_in_for is None or entry.stand_in_for in ENTRIES
@@ -152,6 +152,26 @@ def test_letter_is_the_set_of_the_libsvm_page():
         np.testing.assert_allclose(letter.X / 7.5 - 1, arrays["X_train"], atol=1e-6)
         np.testing.assert_array_equal(letter.y, arrays["y_train"])
         np.testing.assert_array_equal(letter.y_test, arrays["y_test"])
+
+
+def test_flats_is_a_small_mixed_table_in_the_public_domain(home):
+    flats = datasets.load("flats")
+    assert home.asked == []
+    assert (registry.DATA / "flats.csv").stat().st_size <= 30_000
+    assert "CC0" in flats.licence
+    assert flats.shape == (480, 8)
+    assert flats.feature_names == tuple(flats.X.column_names)
+    assert {str(kind) for kind in flats.X.schema.types} >= {"string", "date32[day]"}
+    assert sum(column.null_count for column in flats.X.columns) > 50
+    assert flats.y.dtype == np.float64
+
+
+def test_rows_of_a_table_are_split_with_their_targets():
+    flats = datasets.load("flats")
+    parts = flats.split()
+    assert parts.X_train.num_rows == len(parts.y_train) == 360
+    pairs = {*zip(*map(tuple, (flats.X["area"].to_pylist(), flats.y)), strict=True)}
+    assert {*zip(parts.X_test["area"].to_pylist(), parts.y_test, strict=True)} <= pairs
 
 
 # --- where sets are found ------------------------------------------------------------------

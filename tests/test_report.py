@@ -24,6 +24,7 @@ from mercer import (
     TablePreparer,
 )
 from mercer.plots import report, report_page, report_words, write_report
+from mercer.plots.report_use import Origin
 
 pytest.importorskip("matplotlib")
 
@@ -116,6 +117,32 @@ def test_scores_are_those_of_the_rows_given(tmp_path, regressor, rows):
         assert heading in page.text
     assert f"{len(regressor.search_results_['loss'])} settings were tried" in page.text
     assert "exact kernel machine of 300 rows" in page.text
+
+
+def test_the_page_draws_what_fits_the_task(tmp_path, regressor, rows):
+    X, y = rows
+    numbers = written(tmp_path, regressor, X[300:], y[300:]).text
+    assert "Errors, true minus predicted, against predictions" in numbers
+    assert "ROC curve" not in numbers
+    assert "rung" not in numbers.lower()
+    assert "stage 1" in numbers
+    labels = np.where(y > 0, "high", "low")
+    model = KernelClassifier(random_state=0).fit(X[:300], labels[:300])
+    classes = written(tmp_path, model, X[300:], labels[300:]).text
+    for words in ("ROC curve", "Predicted classes, as shares", "Probabilities against what came"):
+        assert words in classes
+    assert "task classification" in classes
+    one = written(tmp_path, model, X[300:][y[300:] > 0], labels[300:][y[300:] > 0]).text
+    assert "ROC curve" not in one
+
+
+def test_a_page_of_the_command_line_tells_rows_task_and_commands(tmp_path, regressor):
+    origin = Origin("my model.skops", 1300, 2, "task: regression, the target has fractions")
+    report.write_page(regressor, tmp_path / "page.html", None, None, None, origin)
+    text = Page((tmp_path / "page.html").read_text("utf-8")).text
+    assert "Fitted to 1 300 rows, 2 without a target left out." in text
+    assert "Task: regression, the target has fractions." in text
+    assert "mercer predict 'my model.skops' new.csv --out predictions.csv" in text
 
 
 def test_without_rows_it_tells_what_the_search_held_out(tmp_path, regressor):

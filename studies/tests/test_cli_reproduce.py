@@ -103,6 +103,20 @@ def test_json_is_the_only_thing_on_standard_output():
     assert all(os.path.exists(path) for path in content["figures"])
 
 
+def test_a_figure_of_somebody_else_is_replaced_with_force_alone(tmp_path):
+    path = tmp_path / "there" / "random-binning-tiny-figure4.png"
+    path.parent.mkdir()
+    path.write_text("mine")
+    arguments = (*QUICK, "--figure", "4", "--protocol", "published", "--out", "there")
+    done = mercer(*arguments)
+    assert done.exit_code == 1
+    assert "exists and is not a figure of mercer" in done.stderr
+    assert path.read_text() == "mine"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert mercer(*arguments, "--force").exit_code == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def test_existing_records_ask_for_resume_and_resume_adds_what_is_missing():
     arguments = (*QUICK, "--protocol", "published", "--json")
     assert mercer(*arguments, "--figure", "4").exit_code == 0

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from mercer._words import printable
-from mercer.cli import compare, fit, predict, show
+from mercer.cli import compare, fit, model_card, predict, show
 from mercer.cli.additions import additions
 from mercer.cli.options import LIMIT, say
 
@@ -128,8 +128,9 @@ def _start(
 
 
 for _name, _run, _example in (
-    ("fit", fit.fit, "fit houses.csv --target price --out model.skops"),
+    ("fit", fit.fit, "fit flats --target price --out model.skops"),
     ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
+    ("show", model_card.show, "show model.skops"),
     ("compare", compare.compare, "compare letter"),
     ("datasets", show.list_datasets, "datasets --json"),
     ("info", show.show_info, "info"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,9 @@ def labelled(
     """
     from mercer import datasets
 
+    text, target = table_of(text)
+    if target is not None and roles.target is None:
+        roles = replace(roles, target=target)
     path = Path(text)
     if not is_file(text, out_of_core):
         roles.refuse_others(f"{text} is a known data set")
@@ -138,6 +141,14 @@ def _refuse_dates(y: NDArray, target: str | None) -> None:
         raise ValueError(
             f"the target {target!r} holds dates, such as {y.flat[0]!s:.40}; {OF_DATES}."
         )
+
+
+def table_of(text: str) -> tuple[str, str | None]:
+    """The CSV file and the target of a shipped table that ``text`` names, or ``text`` and None."""
+    from mercer.datasets.loading import shipped_table
+
+    found = None if Path(text).exists() else shipped_table(text)
+    return (text, None) if found is None else (str(found[0]), found[1])
 
 
 def is_file(text: str, out_of_core: bool = False) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,6 +40,9 @@ from mercer.cli.options import (
 )
 from mercer.cli.outputs import MODEL, PAGE, Force, Output, check_outputs
 from mercer.cli.roles import Roles, names_in
+
+if TYPE_CHECKING:
+    from mercer.cli.data import Labelled
 
 ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
 MapName = Annotated[
@@ -211,36 +216,62 @@ def fit(
     on the test part where DATA has one, else that on the training rows, and says which.
 
     With --workers, --scheduler or --mpi, DATA is a folder of Parquet files, of which many processes
-    read some rows each. After Ctrl-C or SIGTERM the model is written as far as it is, if there is
-    one yet; the second ends the command at once.
+    read some rows each. After Ctrl-C or SIGTERM the model as far as it is fitted is written, if it
+    can predict already, and the exit code is 130 or 143; the second signal ends the command at
+    once.
     """
     options, where = locals().copy(), Where(scheduler, workers, mpi)
     where.refuse_ranks()
     if where.option == "--mpi" and on_ranks(fit, options):
         return
-    outputs = [Output("--out", out, MODEL)]
-    if report is not None:
-        outputs.append(Output("--report", report, PAGE))
-    check_outputs(outputs, {"DATA": Path(data)}, force)
+    given = SimpleNamespace(**options)
+    _check_files(given)
+    how = _how(given)
+    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups)
+    summary = (_of_folder if where.option else _of_file)(given, how, roles, where)
+    print_json(summary) if as_json else tell(summary)
+    if summary["interrupted"]:
+        raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class _How:
+    """Parameters of the estimator, and which estimator it is."""
+
+    settings: dict[str, Any]
+    sparse: bool
+    automatic: bool
+
+
+def _check_files(given: SimpleNamespace) -> None:
+    """Refuse outputs that would replace what they must not."""
+    outputs = [Output("--out", given.out, MODEL)]
+    if given.report is not None:
+        outputs.append(Output("--report", given.report, PAGE))
+    check_outputs(outputs, {"DATA": Path(given.data)}, given.force)
+
+
+def _how(given: SimpleNamespace) -> _How:
+    """Options as parameters of the estimator; without one that says how, it is automatic."""
     settings = {
-        "feature_map": map_,
-        "n_components": n_components,
-        "kernel": kernel,
-        "gamma": _number_or_word(gamma),
-        "gamma_path": _numbers(gamma_path, "--gamma-path"),
-        "alpha": alpha,
-        "alphas": _numbers(alphas, "--alphas"),
-        "loss": loss,
-        "solver": solver,
-        "checkpoint": _folder(checkpoint, solver),
-        "device": device,
+        "feature_map": given.map_,
+        "n_components": given.n_components,
+        "kernel": given.kernel,
+        "gamma": _number_or_word(given.gamma),
+        "gamma_path": _numbers(given.gamma_path, "--gamma-path"),
+        "alpha": given.alpha,
+        "alphas": _numbers(given.alphas, "--alphas"),
+        "loss": given.loss,
+        "solver": given.solver,
+        "checkpoint": _folder(given.checkpoint, given.solver),
+        "device": given.device,
     }
     settings = {name: value for name, value in settings.items() if value is not None}
-    if sparse and device is not None:
+    if given.sparse and given.device is not None:
         raise ValueError("--device must be left out beside --sparse.")
-    automatic = not settings and not sparse and scale
-    settings |= {"random_state": seed, "n_jobs": n_jobs}
-    only_automatic = {"time_budget": time_budget, "scoring": scorer_name(scoring)}
+    automatic = not settings and not given.sparse and given.scale
+    settings |= {"random_state": given.seed, "n_jobs": given.n_jobs}
+    only_automatic = {"time_budget": given.time_budget, "scoring": scorer_name(given.scoring)}
     asked = {name: value for name, value in only_automatic.items() if value is not None}
     if automatic:
         settings |= asked
@@ -248,57 +279,71 @@ def fit(
         option = f"--{next(iter(asked)).replace('_', '-')}"
         raise ValueError(f"{option} must be left out beside options that say how to fit.")
     else:
-        settings["scale"] = scale
-    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups)
-    if where.option:
-        where.refuse(
-            {
-                "--sparse": sparse,
-                "--groups": groups,
-                "--class-weight": class_weight,
-                "--positive": positive,
-                "--cv": cv,
-                "--report": report,
-                "--out-of-core": out_of_core,
-                "--device": device,
-            }
-        )
-        how = {"automatic": automatic, "verbose": verbose}
-        summary = fit_folder(data, roles, task, settings, where, out, **how)
-        print_json(summary) if as_json else tell(summary)
-        return
-    from mercer.cli.data import labelled
-    from mercer.cli.scorers import (
-        check_folds,
-        class_weight_of,
-        cross_validated,
-        positive_scorer,
-    )
+        settings["scale"] = given.scale
+    return _How(settings, given.sparse, automatic)
 
-    if cv is not None and checkpoint is not None:
+
+def _of_folder(given: SimpleNamespace, how: _How, roles: Roles, where: Where) -> dict[str, Any]:
+    """Fit a folder of Parquet files by many processes; what there is to tell of it."""
+    where.refuse(
+        {
+            "--sparse": given.sparse,
+            "--groups": given.groups,
+            "--class-weight": given.class_weight,
+            "--positive": given.positive,
+            "--cv": given.cv,
+            "--report": given.report,
+            "--out-of-core": given.out_of_core,
+            "--device": given.device,
+        }
+    )
+    more = {"automatic": how.automatic, "verbose": given.verbose}
+    return fit_folder(given.data, roles, given.task, how.settings, where, given.out, **more)
+
+
+def _of_file(given: SimpleNamespace, how: _How, roles: Roles, _: Where) -> dict[str, Any]:
+    """Fit a file or a known data set in this process; what there is to tell of it."""
+    from mercer.cli.data import labelled
+    from mercer.cli.scorers import check_folds, cross_validated
+
+    if given.cv is not None and given.checkpoint is not None:
         raise ValueError("--cv must be left out beside --checkpoint, which holds one fit.")
-    rows = labelled(data, roles, task, out_of_core, raw=automatic)
+    rows = labelled(given.data, roles, given.task, given.out_of_core, raw=how.automatic)
     tell_rows(rows)
-    y, kind = rows.data.y, rows.data.task
-    scorer = positive_scorer(scoring, positive, y, kind)
-    judged = {"scoring": scorer, "class_weight": class_weight_of(class_weight, y, kind)}
-    settings |= {name: value for name, value in judged.items() if value is not None}
-    choice = (settings, sparse, automatic)
-    check_folds(rows, cv)
-    model, seconds, interrupted = fitted(prepared(rows, settings, automatic), *choice, verbose)
-    summary = written(rows, model, stated(settings), roles, out)
+    scorer, judged = _judged(given, rows)
+    settings = how.settings | judged
+    choice = (settings, how.sparse, how.automatic)
+    check_folds(rows, given.cv)
+    rows = prepared(rows, settings, how.automatic)
+    model, seconds, interrupted = fitted(rows, *choice, given.verbose)
+    summary = written(rows, model, stated(settings), roles, given.out)
+    if interrupted or summary["interrupted"]:
+        say(f"wrote {given.out}, the model as far as the fit was when it was interrupted")
     if interrupted:
-        say(f"wrote {out}, the model as far as the fit was when it was interrupted")
         raise KeyboardInterrupt
     summary |= {"seconds": seconds, **scored(rows.data, model, scorer)}
-    if report is not None:
-        summary["report"] = reported(rows, model, report)
-    if cv is not None:
-        summary["cv"] = cross_validated(rows, cv, seed, lambda part: fitted(part, *choice)[0])
-    if as_json:
-        print_json(summary)
-    else:
-        tell(summary)
+    if given.report is not None:
+        summary["report"] = reported(rows, model, given.report, given.out)
+    if given.cv is not None and not summary["interrupted"]:
+
+        def fit_part(part: Labelled) -> Any:
+            model, _, stopped = fitted(part, *choice)
+            if stopped or getattr(model, "interrupted_", False):
+                raise KeyboardInterrupt
+            return model
+
+        summary["cv"] = cross_validated(rows, given.cv, given.seed, fit_part)
+    return summary
+
+
+def _judged(given: SimpleNamespace, rows: Labelled) -> tuple[Any, dict[str, Any]]:
+    """The scorer, and the parameters of the estimator that depend on the classes."""
+    from mercer.cli.scorers import class_weight_of, positive_scorer
+
+    y, kind = rows.data.y, rows.data.task
+    scorer = positive_scorer(given.scoring, given.positive, y, kind)
+    judged = {"scoring": scorer, "class_weight": class_weight_of(given.class_weight, y, kind)}
+    return scorer, {name: value for name, value in judged.items() if value is not None}
 
 
 def _number_or_word(text: str | None) -> float | str | None:

@@ -176,7 +176,7 @@ def written(
         task=data.task,
         target=rows.target,
         feature_names=names,
-        settings={**settings, **columns, "data": data.name},
+        settings={**settings, **columns, "data": data.name, "rows": data.X.shape[0]},
     )
     if callable(scorer):
         model.scoring = scorer
@@ -190,7 +190,7 @@ def written(
         "n_left_out": rows.n_left_out,
         "d": _width(data),
         **columns,
-        **_described(model, _n_counted(rows)),
+        **described(model, _n_counted(rows)),
         "settings": settings,
     }
 
@@ -202,21 +202,22 @@ def _n_counted(rows: Labelled) -> int:
     return n if weights is None else int((weights > 0).sum())
 
 
-def _described(model: Any, n_counted: int) -> dict[str, Any]:
+def described(model: Any, n_counted: int | None) -> dict[str, Any]:
     """Settings that were chosen, the form of the model and how its coefficients were computed.
 
     An attribute that the form of the model lacks is None: local machines are solved leaf by leaf
-    and have no ``solver_``.
+    and have no ``solver_``. ``n_counted`` are the rows with a weight above 0, None if not known.
     """
     machine = getattr(model, "kernel_machine_", model)
     machine = getattr(machine, "named_steps", {"model": machine})["model"]
     path, validated = getattr(machine, "path_", None), getattr(model, "validation_score_", None)
+    map_ = getattr(machine, "feature_map_", None)
     return {
-        "n_features": machine.feature_map_.n_features_out_,
+        "n_features": getattr(map_, "n_features_out_", None),
         "n_leaves": getattr(machine, "n_leaves_", None),
         "gamma_path": getattr(machine, "gamma_path_", None),
         # A map may have no kernel, and a kernel no scale.
-        "gamma": getattr(getattr(machine.feature_map_, "kernel_", None), "gamma", None),
+        "gamma": getattr(getattr(map_, "kernel_", None), "gamma", None),
         "alpha": getattr(machine, "alpha_", None),
         "chosen": getattr(model, "best_settings_", None),
         "chosen_partner": getattr(model, "partner_settings_", None),
@@ -232,7 +233,7 @@ def _described(model: Any, n_counted: int) -> dict[str, Any]:
     }
 
 
-def _validation(model: Any, score: float, n_counted: int) -> dict[str, Any]:
+def _validation(model: Any, score: float, n_counted: int | None) -> dict[str, Any]:
     """The score of the search; every row was held out once, by cross-validation, if all were."""
     n_rows = getattr(model, "n_validation_rows_", None)
     return {"score": score, "rows": n_rows, "cross_validated": n_rows == n_counted}
@@ -256,14 +257,16 @@ def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
     return {"score": found, "scored_on": part, "scored_rows": X.shape[0], "scoring": named}
 
 
-def reported(rows: Labelled, model: Any, path: Path) -> str:
-    """Write the page about a model; returns its path."""
-    from mercer import plots
+def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
+    """Write the page about a model of the file ``out``; returns the page's path."""
+    from mercer.plots.report import Origin, write_page
 
     data = rows.data
+    n = data.X.shape[0]
+    origin = Origin(str(out), n, rows.n_left_out, rows.task_note)
     title = f"{rows.target} of {data.name}" if rows.target else data.name
     with waiting(f"writing {path}"):
-        plots.write_report(model, path, X=data.X_test, y=data.y_test, title=title)
+        write_page(model, path, data.X_test, data.y_test, title, origin)
     return str(path)
 
 
@@ -272,11 +275,11 @@ def tell(summary: dict[str, Any]) -> None:
     from mercer._array import format_bytes
 
     say(
-        f"fitted {summary['n']} rows, {summary['d']} inputs, {_form(summary)} in "
+        f"fitted {summary['n']} rows, {summary['d']} inputs, {form_words(summary)} in "
         f"{summary['seconds']:.2f} s ({_solution(summary)})"
     )
     if summary["chosen"] is not None:
-        echo(_choice(summary["chosen"], summary["n_tried"]))
+        echo(chosen_words(summary["chosen"], summary["n_tried"]))
     if summary["chosen_partner"] is not None:
         echo("the model is the mean with local machines of a second treatment of the inputs")
     for name, path, chosen in (
@@ -287,14 +290,8 @@ def tell(summary: dict[str, Any]) -> None:
             echo(f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}")
     validation = summary["validation"]
     if validation is not None:
-        number = "" if validation["rows"] is None else f"{validation['rows']} "
-        how = "held out in the search"
-        if validation.get("cross_validated"):
-            how = "by cross-validation in the search"
-        echo(
-            f"{summary['scoring']} {validation['score']:.4f} on {number}rows {how} (about what "
-            "new rows will show)"
-        )
+        words = held_out_words(validation, summary["scoring"])
+        echo(f"{words} (about what new rows will show)")
     if "cv" in summary:
         found = summary["cv"]
         echo(
@@ -308,10 +305,19 @@ def tell(summary: dict[str, Any]) -> None:
         echo(f"wrote {summary['report']}")
 
 
-def _form(summary: dict[str, Any]) -> str:
+def held_out_words(validation: dict[str, Any], scoring: str) -> str:
+    """The score of a search, with the rows it was measured on."""
+    number = "" if validation["rows"] is None else f"{validation['rows']} "
+    how = "by cross-validation" if validation["cross_validated"] else "held out"
+    return f"{scoring} {validation['score']:.4f} on {number}rows {how} in the search"
+
+
+def form_words(summary: dict[str, Any]) -> str:
     """The size of a model: its leaves or its features."""
     if summary["n_leaves"] is not None:
         return f"{summary['n_leaves']} leaves"
+    if summary["n_features"] is None:
+        return "features unknown"
     drawn = "" if summary["n_drawn"] is None else f", of {summary['n_drawn']} drawn,"
     return f"{summary['n_features']} features{drawn}"
 
@@ -322,7 +328,7 @@ def _solution(summary: dict[str, Any]) -> str:
     return solver if summary["n_iter"] is None else f"{solver}, {summary['n_iter']} iterations"
 
 
-def _choice(chosen: dict[str, Any], n_tried: int) -> str:
+def chosen_words(chosen: dict[str, Any], n_tried: int) -> str:
     """The automatic choices in one line."""
     scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
     scales = f"{scales} of turned inputs" if chosen["turned"] else scales

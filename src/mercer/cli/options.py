@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDE, _ROOMY = 160, 110
+_RAW = re.compile(r"[\x7f-\x9f]")  # control characters that JSON allows inside strings
 LIMIT = "mercer.max_memory"  # where a command keeps what --max-memory says
 
 _live: list[Console] = []  # consoles that show a spinner or a bar, the innermost last
@@ -102,7 +104,8 @@ def print_json(content: Mapping[str, Any]) -> None:
     """The machine-readable answer of a command, as the only thing on standard output."""
     from mercer.compare.records import plain
 
-    typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(content), ensure_ascii=False, allow_nan=False)
+    typer.echo(_RAW.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def echo(text: str) -> None:

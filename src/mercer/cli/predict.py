@@ -103,9 +103,11 @@ class _Asked:
         """Refuse what the model cannot say."""
         model = saved.model
         if self.proba and not hasattr(model, "predict_proba"):
+            if not hasattr(model, "classes_"):
+                raise ValueError("--proba must be left out for MODEL, which predicts numbers.")
             raise ValueError(
-                "--proba needs a classifier with a loss that defines probabilities; fit one with "
-                "--loss logistic or multinomial."
+                "--proba needs a classifier with probabilities; fit it again in one process, or "
+                "with --loss logistic or multinomial."
             )
         if self.quantiles and "quantiles" not in signature(model.predict).parameters:
             raise ValueError(

@@ -42,9 +42,10 @@ def to_predict(text: str, saved: SavedModel, ids: Sequence[str]) -> Pieces:
     Columns are found by name where both the model and the file have names; others are left out.
     """
     from mercer import datasets
-    from mercer.cli.data import is_file
+    from mercer.cli.data import is_file, table_of
     from mercer.datasets.readers import columns_of
 
+    text, _ = table_of(text)
     if not is_file(text):
         data = datasets.load(text)
         X, y = (data.X, data.y) if data.X_test is None else (data.X_test, data.y_test)

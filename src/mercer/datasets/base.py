@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,8 +65,9 @@ class Dataset:
         The name it is loaded by.
     task : {"classification", "regression"}
         What `y` is for.
-    X, X_test : ndarray or scipy.sparse.csr_array, float32
-        Features, unscaled unless `note` says so; `X_test` is None without an official split.
+    X, X_test : ndarray or scipy.sparse.csr_array of float32, or pyarrow.Table
+        Features, a table where columns hold texts, dates or missing cells; unscaled unless `note`
+        says so. `X_test` is None without an official split.
     y, y_test : ndarray
         Class labels (int64) or responses (float64, of shape (n,) or (n, k)).
     feature_names : tuple of str, or None
@@ -170,7 +172,13 @@ class Dataset:
             )
         sizes = f"{len(train)} training and {len(test)} test rows"
         note = f"{kind}, {sizes}; {self.name} has no official one"
-        return Split(self.X[train], self.y[train], self.X[test], self.y[test], note)
+        X_train, X_test = _taken(self.X, train), _taken(self.X, test)
+        return Split(X_train, self.y[train], X_test, self.y[test], note)
+
+
+def _taken(X: Any, rows: np.ndarray) -> Any:
+    """Rows of a table of PyArrow or of a matrix."""
+    return X.take(rows) if hasattr(X, "column_names") else X[rows]
 
 
 def _cut(n: int, test_size: float, random_state: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -15,11 +15,12 @@ from scipy import sparse
 from .arrow import near
 from .base import DataError, Dataset
 from .cache import VARIABLE, fetch, find_in_cache, find_in_folder, in_cache, in_folder
+from .csv_text import CsvText
 from .files import Input
 from .libsvm import read_libsvm
 from .readers import read_parts
 from .registry import DATA, ENTRIES, Entry, File
-from .tables import read_csv
+from .tables import frame, read_csv, target_of
 
 _CacheArgument = str | os.PathLike[str] | None
 
@@ -89,10 +90,10 @@ def describe(name: str, *, cache: _CacheArgument = None) -> Description:
 def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     """Load a data set by its name.
 
-    The set is taken from the package (``letter``), else from the folder that the environment
-    variable ``MERCER_DATA`` names, else from the cache, else it is fetched from its public home
-    into the cache. Every file is checked against its SHA-256, known beforehand or recorded when
-    it was first fetched, and every set against its official shape.
+    The set is taken from the package (``letter``, ``flats``), else from the folder that the
+    environment variable ``MERCER_DATA`` names, else from the cache, else it is fetched from its
+    public home into the cache. Every file is checked against its SHA-256, known beforehand or
+    recorded when it was first fetched, and every set against its official shape.
 
     Parameters
     ----------
@@ -105,7 +106,8 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     Returns
     -------
     Dataset
-        `X` is float32, dense or CSR; labels are int64, responses float64.
+        `X` is float32, dense or CSR, or a PyArrow table where columns are mixed (``flats``);
+        labels are int64, responses float64.
 
     Raises
     ------
@@ -122,6 +124,10 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     Dataset('letter', classification, 15000 rows, 16 features, 5000 test rows)
     """
     entry = _entry(name)
+    if entry.table is not None:
+        parts = _from_table(entry, entry.table)
+        _check_shapes(entry, parts)
+        return Dataset(**parts, **_facts(entry, Dataset))
     prepared = DATA / f"{entry.name}.npz" if entry.shipped else None
     if prepared is None and entry.prepared is not None:
         prepared = in_folder(entry.prepared)
@@ -130,13 +136,25 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     return Dataset(**parts, **_facts(entry, Dataset))
 
 
+def shipped_table(name: str) -> tuple[Path, str] | None:
+    """The CSV file and the target of a set that is shipped as one; None for every other name."""
+    entry = ENTRIES.get(_key(name))
+    if entry is None or entry.table is None or entry.target is None:
+        return None
+    return entry.table, entry.target
+
+
+def _key(name: str) -> str:
+    return str(name).strip().lower().replace("_", "-")
+
+
 def _facts(entry: Entry, kind: type[Dataset] | type[Description]) -> dict[str, Any]:
     """The fields of ``kind`` that an entry knows."""
     return {f.name: getattr(entry, f.name) for f in fields(kind) if hasattr(entry, f.name)}
 
 
 def _entry(name: str) -> Entry:
-    key = str(name).strip().lower().replace("_", "-")
+    key = _key(name)
     if key not in ENTRIES:
         raise DataError(f"there is no data set {name!r}{near(key, names())}")
     return ENTRIES[key]
@@ -189,6 +207,16 @@ def _from_prepared(entry: Entry, path: Path) -> dict[str, Any]:
     names = arrays.get("feature_names")
     parts["feature_names"] = None if names is None else tuple(map(str, names))
     return parts
+
+
+def _from_table(entry: Entry, path: Path) -> dict[str, Any]:
+    """The fields of a data set from a CSV file of mixed columns."""
+    source = Input(path)
+    file = CsvText(source)
+    table = file.table(mixed=True)
+    names = [name for name in file.names if name != entry.target]
+    y = target_of(source, str(entry.target), table.column(entry.target))
+    return {"X": frame(table, names), "y": _response(entry, y), "feature_names": tuple(names)}
 
 
 def _from_home(entry: Entry, cache: _CacheArgument) -> dict[str, Any]:

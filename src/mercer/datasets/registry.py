@@ -54,6 +54,7 @@ class Entry:
     test: File | None = None
     prepared: Prepared | None = None
     shipped: bool = False
+    target: str | None = None  # column to predict, of a set that is shipped as a CSV file
     sparse: bool = False
     is_sample: bool = False
     stand_in_for: str | None = None
@@ -63,6 +64,11 @@ class Entry:
     targets: tuple[int, ...] = (-1,)
     # Which columns of a many-column y of a prepared file are the target.
     y_columns: tuple[int, ...] | None = None
+
+    @property
+    def table(self) -> Path | None:
+        """The CSV file with named columns that is the whole set, if it is shipped as one."""
+        return None if self.target is None else DATA / f"{self.name}.csv"
 
     @property
     def files(self) -> tuple[File, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from sklearn.pipeline import Pipeline
@@ -53,6 +54,10 @@ STYLE = {
     "exact": ("#000000", "*"),
     "linear": ("#CC79A7", "D"),
     "blocks": ("#7A5C00", "v"),
+    "auto": ("#9B1D64", "p"),
+    "lightgbm": ("#6A3D9A", "H"),
+    "xgboost": ("#B58900", "8"),
+    "catboost": ("#5C3A21", "<"),
 }
 AIDS = "#666666"
 """Colour of what only helps to read a figure."""
@@ -62,7 +67,8 @@ _CYCLE = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _LETTERS = 28  # of a name in a figure
 _MISSING = "figures need matplotlib; pip install 'mercer[cli]' brings it."
 
-OTHERS = (("#56B4E9", "p"), ("#E69F00", "h"), ("#999999", "X"))
+# Looks of methods that STYLE does not name: no two alike, and none of STYLE.
+OTHERS = tuple(look for look in product(_CYCLE, "ph8d") if look not in STYLE.values())
 
 
 def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:

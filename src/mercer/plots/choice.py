@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SearchDisplay", "choice_figure", "name_of_settings"]
+__all__ = ["SearchDisplay", "choice_figure", "name_of_settings", "stage_name"]
 
 _STAGES = {
     "rung 1": ("o", 18),
@@ -131,7 +131,7 @@ class SearchDisplay(Display):
             if at:
                 colour = AIDS if stage == "rung 1" else BLUE
                 looks: dict[str, Any] = {"marker": marker, "s": size, "color": colour, "zorder": 3}
-                looks |= {"label": stage}
+                looks |= {"label": stage_name(stage)}
                 self.marks_[stage] = axes.scatter(*zip(*at, strict=True), **(looks | kwargs))
         won = [(v, y) for y, s in enumerate(shown.values()) for v, chosen in s.values() if chosen]
         if won:
@@ -162,6 +162,11 @@ class SearchDisplay(Display):
 
 
 _CLOSE = {"handletextpad": 0.2, "columnspacing": 1.0, "borderpad": 0.1}
+
+
+def stage_name(stage: str) -> str:
+    """A stage of ``search_results_`` as figures name it: "stage 1" for "rung 1"."""
+    return stage.replace("rung", "stage")
 
 
 def choice_figure(model: Any, n_inputs: int = 20) -> Figure:

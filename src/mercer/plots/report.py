@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
-import platform
 import time
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,14 +24,13 @@ from mercer.maps import LocalKernel
 from mercer.persistence import write_atomically
 from mercer.plots.base import machine_of, thousands
 from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
-from mercer.plots.choice import SearchDisplay, name_of_settings
+from mercer.plots.choice import SearchDisplay, name_of_settings, stage_name
 from mercer.plots.convergence import ConvergenceDisplay
 from mercer.plots.importances import ImportanceDisplay
 from mercer.plots.partition import PartitionDisplay
 from mercer.plots.paths import PathDisplay
 from mercer.plots.report_page import (
     Section,
-    code,
     details,
     list_of,
     page,
@@ -46,8 +43,11 @@ from mercer.plots.report_parts import (
     draw_confusions,
     draw_errors,
     draw_learning_curve,
+    draw_residuals,
+    draw_roc,
     n_bytes,
 )
+from mercer.plots.report_use import Origin, use_section, versions_section
 from mercer.plots.report_words import (
     Score,
     changed_settings,
@@ -57,13 +57,12 @@ from mercer.plots.report_words import (
     words_of_choice,
 )
 
-__all__ = ["write_report"]
+__all__ = ["write_page", "write_report"]
 
 # Rows, at least and of a sample, and inputs at most of importances by shuffling.
 _FEWEST_SHUFFLED, _SHUFFLED_ROWS, _MOST_SHUFFLED = 20, 1000, 60
 _COVERED_ROWS = 2000  # rows whose intervals are made for every level
 _MATRIX_CLASSES = 30  # up to which confusions are drawn
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 def write_report(
@@ -116,19 +115,32 @@ def write_report(
     ...     "<h1>Tides</h1>" in pathlib.Path(folder, "page.html").read_text("utf-8")
     True
     """
+    write_page(model, path, X, y, title)
+
+
+def write_page(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any,
+    y: Any,
+    title: str | None,
+    origin: Origin | None = None,
+) -> None:
+    """Write the page of :func:`write_report`, with what the caller knows of the fit."""
     if not hasattr(model, "predict"):
         raise TypeError(f"model must be a fitted estimator; got {type(model).__name__}.")
     check_is_fitted(model)
     if (X is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'X'} must be given beside the other one.")
-    write_atomically(path, _Report(model, X, y).html(title))
+    write_atomically(path, _Report(model, X, y, origin).html(title))
 
 
 class _Report:
     """What a page says of a model."""
 
-    def __init__(self, model: Any, X: Any, y: Any):
+    def __init__(self, model: Any, X: Any, y: Any, origin: Origin | None = None):
         self.model, self.machine, self.X = model, machine_of(model), X
+        self.origin = origin
         self.is_automatic = hasattr(model, "search_results_")
         self.classes = model.classes_ if is_classifier(model) else None
         self.n_pictures = 0
@@ -179,7 +191,8 @@ class _Report:
         made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         return page(
             kind if title is None else title,
-            f"{kind}, a report of {made} by mercer {__version__}",
+            f"{kind}, a report of {made} by mercer {__version__}"
+            + ("" if self.origin is None else f". {self.origin.sentences()}"),
             self._cards(),
             [
                 self._quality(),
@@ -189,8 +202,8 @@ class _Report:
                 self._search(),
                 self._solving(),
                 self._costs(),
-                self._use(),
-                self._versions(),
+                use_section(self.model, self.origin),
+                versions_section(),
             ],
         )
 
@@ -204,7 +217,10 @@ class _Report:
         section.figures.append(picture(draw, caption, self.n_pictures, **size))
 
     def _cards(self) -> list[tuple[str, str]]:
-        cards = [("inputs", thousands(int(getattr(self.model, "n_features_in_", 0))))]
+        cards = [("task", "regression" if self.classes is None else "classification")]
+        if self.origin is not None:
+            cards.append(("rows fitted to", thousands(self.origin.n_rows)))
+        cards.append(("inputs", thousands(int(getattr(self.model, "n_features_in_", 0)))))
         if self.classes is not None:
             cards.append(("classes", thousands(len(self.classes))))
         held = validation(self.model)
@@ -262,6 +278,11 @@ class _Report:
             lambda axes: draw_errors(axes, y, predicted),
             f"True targets against predictions{which}: on the line is best",
         )
+        self._picture(
+            section,
+            lambda axes: draw_residuals(axes, y, predicted),
+            f"Errors, true minus predicted, against predictions{which}: evenly around 0 is best",
+        )
 
     def _errors_of_classes(self, section: Section, classes: NDArray) -> None:
         y, predicted = self.y, self.predicted
@@ -281,11 +302,19 @@ class _Report:
                 width=side + 0.6,
                 height=side,
             )
-        if self.proba is not None:
+        proba = self.proba
+        if proba is not None and len(labels) == len(classes) == len(np.unique(y)) == 2:
+            self._picture(
+                section,
+                lambda axes: draw_roc(axes, y, proba[:, 1], classes[1]),
+                "ROC curve: the share of one class that is found, by the share of the other that "
+                "is taken for it; the corner above left is best, the dashed line is chance",
+            )
+        if proba is not None:
             how: dict[str, Any] = {"classes": classes, "name": "model"}
             self._picture(
                 section,
-                lambda axes: CalibrationDisplay.from_predictions(y, self.proba, ax=axes, **how),
+                lambda axes: CalibrationDisplay.from_predictions(y, proba, ax=axes, **how),
                 "Probabilities against what came true; bars count the rows, thin lines are "
                 "intervals of 95 %",
             )
@@ -393,7 +422,9 @@ class _Report:
         for i in np.argsort(results["loss"], kind="stable").tolist():
             settings = {key: results[key][i] for key in results}
             mark = "chosen" if results["chosen"][i] else ""
-            rows.append([*(results[k][i].item() for k in keys), mark, name_of_settings(settings)])
+            values = [results[key][i].item() for key in keys]
+            values[2] = stage_name(values[2])
+            rows.append([*values, mark, name_of_settings(settings)])
         listed = table((*keys, "", "settings"), rows, most=60)
         section.below.append(details(f"All {len(rows)} trials, the least loss first", listed))
         return section
@@ -440,34 +471,4 @@ class _Report:
             rows.append(("predictions", f"{speed} rows per second, measured for this report"))
         rows.append(("size of the model in memory", self.size))
         section.add(table(("what", "how much"), rows))
-        return section
-
-    def _use(self) -> Section:
-        section, model = Section("How to use it"), self.model
-        section.add(
-            code(
-                "from mercer import persistence\n\n"
-                'persistence.save(model, "model.skops")    # reading it runs no code of its own\n'
-                'model = persistence.load("model.skops")\n'
-                "model.predict(X)"
-            )
-        )
-        names = getattr(model, "feature_names_in_", None)
-        if names is not None:
-            listed = table(("column",), [[str(name)] for name in names], most=500)
-            section.add(
-                paragraph("X is a data frame with these columns:"),
-                details(f"{len(names)} columns", listed),
-            )
-        elif getattr(model, "n_features_in_", 0):
-            columns = thousands(int(model.n_features_in_))
-            section.add(paragraph(f"X has {columns} columns, in the order of the fit."))
-        return section
-
-    def _versions(self) -> Section:
-        section = Section("Made with")
-        rows = [("mercer", __version__), ("Python", platform.python_version())]
-        rows += [(name, metadata.version(name)) for name in _PACKAGES]
-        rows.append(("system", f"{platform.system()}, {platform.machine()}"))
-        section.add(table(("what", "version"), rows))
         return section

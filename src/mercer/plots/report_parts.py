@@ -7,11 +7,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay, confusion_matrix
+from sklearn.metrics import (
+    ConfusionMatrixDisplay,
+    PredictionErrorDisplay,
+    confusion_matrix,
+    roc_curve,
+)
 
-from mercer.plots.base import BLUE, dress, label_of, thousands
+from mercer.plots.base import AIDS, BLUE, dress, label_of, thousands
 
-__all__ = ["confusions", "draw_confusions", "draw_errors", "draw_learning_curve", "n_bytes"]
+__all__ = [
+    "confusions",
+    "draw_confusions",
+    "draw_errors",
+    "draw_learning_curve",
+    "draw_residuals",
+    "draw_roc",
+    "n_bytes",
+]
 
 _NUMBERED_CLASSES = 8  # up to which confusions have numbers
 _CONFUSIONS = 8  # that are listed
@@ -66,14 +79,35 @@ def draw_confusions(axes: Any, y: Any, predicted: Any, labels: NDArray) -> None:
 
 def draw_errors(axes: Any, y: NDArray, predicted: NDArray) -> None:
     """True targets against predictions, at most 2000 of them."""
+    _draw_predictions(axes, y, predicted, "actual_vs_predicted", "true")
+
+
+def draw_residuals(axes: Any, y: NDArray, predicted: NDArray) -> None:
+    """Errors of predictions against predictions, at most 2000 of them."""
+    _draw_predictions(axes, y, predicted, "residual_vs_predicted", "true − predicted")
+
+
+def draw_roc(axes: Any, y: Any, probabilities: NDArray, label: Any) -> None:
+    """ROC curve of the probabilities of one class of two."""
+    others, found, _ = roc_curve(np.asarray(y) == label, probabilities)
+    axes.plot([0, 1], [0, 1], color=AIDS, linewidth=1, linestyle="--")
+    axes.plot(others, found, color=BLUE, linewidth=2, zorder=3)
+    name = label_of(label, 14)
+    axes.set_xlabel(f"others taken for {name}", parse_math=False)
+    axes.set_ylabel(f"share of {name} found", parse_math=False)
+    axes.set_aspect("equal")
+    dress(axes)
+
+
+def _draw_predictions(axes: Any, y: NDArray, predicted: NDArray, kind: str, name: str) -> None:
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-    how: dict[str, Any] = {"kind": "actual_vs_predicted", "subsample": 2000, "random_state": 0}
+    how: dict[str, Any] = {"kind": kind, "subsample": 2000, "random_state": 0}
     PredictionErrorDisplay.from_predictions(y, predicted, ax=axes, scatter_kwargs=_POINTS, **how)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5))
         axis.set_major_formatter(ScalarFormatter())
-    axes.set(xlabel="predicted", ylabel="true")
+    axes.set(xlabel="predicted", ylabel=name)
     dress(axes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from mercer.cli.options import (
     show_table,
     simple_table,
 )
+from mercer.cli.outputs import FIGURE, Force, Output, check_outputs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -103,6 +105,7 @@ def reproduce(
     reference: Reference = None,
     out: Folder = Path("mercer-results"),
     resume: Resume = False,
+    force: Force = False,
     n_jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -134,6 +137,10 @@ def reproduce(
     points = found.reference(reference)
     check_writable_folder(out)
     lines = out / f"{found.name}-{scale}.jsonl"
+    # The record file is appended to, and the runner refuses one that is not of this study.
+    drawn_before = sorted(out.glob(f"{glob.escape(lines.stem)}-*.png"))
+    outputs = [Output("--out", path, FIGURE) for path in drawn_before]
+    check_outputs(outputs, {} if reference is None else {"--reference": reference}, force)
     with _data_folder(data):
         outcome, limits = _run(found, selected, lines, resume)
     drawn = _draw(found, outcome.records, points, selected.figures, lines)
