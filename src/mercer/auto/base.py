@@ -310,8 +310,17 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         )
 
     def _has_model(self) -> bool:
-        """True if a kernel machine has coefficients, maybe of an interrupted fit."""
-        return hasattr(self, "best_estimator_") and hasattr(self.kernel_machine_, "map_coef_")
+        """True if a kernel machine has coefficients, maybe of an interrupted fit.
+
+        A local machine whose first tree lacks leaves, which are constant, is none.
+        """
+        if not hasattr(self, "best_estimator_"):
+            return False
+        machine = self.kernel_machine_
+        is_whole = not isinstance(machine, LocalKernelMachine) or (
+            getattr(machine, "optimality_", 1.0) < 1
+        )
+        return hasattr(machine, "map_coef_") and is_whole
 
     def _recipe(self, key: int) -> Recipe:
         """Builder of the pipelines of all rows."""
