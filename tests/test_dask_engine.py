@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -17,10 +18,12 @@ from distributed import Client
 from scipy import sparse
 from threadpoolctl import threadpool_info
 
+import mercer.dask
 from _clusters import cluster, kept_runs, limited, n_tasks
 from _distributed_parts import descent, shards_of
 from mercer import get_config
 from mercer.dask import clusters, intake
+from mercer.dask import engine as dask_engine
 from mercer.dask.engine import DaskEngine
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
 
@@ -411,3 +414,45 @@ class _Asked:
 
     def run(self, function, **options):
         return dict.fromkeys(self.client.nthreads(), self.versions)
+
+
+def test_a_request_waits_longer_before_every_retry(engine, monkeypatch):
+    slept, gathered_, losses = [], DaskEngine._gathered, [CancelledError()] * 4
+
+    def lose(self, made):
+        if losses:
+            raise losses.pop()
+        return gathered_(self, made)
+
+    monkeypatch.setattr(DaskEngine, "_gathered", lose)
+    monkeypatch.setattr(dask_engine.time, "sleep", slept.append)
+    assert summed(engine, len) == 40
+    assert slept == sorted(set(slept))
+    losses += [CancelledError()] * 10
+    with pytest.raises(RuntimeError, match="10 times in a row: give workers more memory"):
+        summed(engine, len)
+    assert 10 < sum(slept) < 30
+    assert max(slept) <= 5
+
+
+def test_a_closed_client_is_one_sentence(client, data):
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        engine = engine_of(other, shards_of(*data, EDGES))
+        other.close()
+        for request in (lambda: summed(engine, len), lambda: engine.share(np.zeros(10**5))):
+            with pytest.raises(RuntimeError, match="client must stay connected"):
+                request()
+        engine.close()
+
+
+def test_a_client_that_closes_during_a_fit_is_one_sentence(client, data, monkeypatch):
+    def close(model, engine):
+        engine.client.close()
+        raise CancelledError("FutureCancelledError")
+
+    monkeypatch.setattr(mercer.dask.KernelRegressor, "_fit_local", close)
+    X, y = (da.from_array(array, chunks=(20, *array.shape[1:])) for array in data)
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        model = mercer.dask.KernelRegressor("linear", client=other)
+        with pytest.raises(RuntimeError, match="client must stay connected"):
+            model.fit(X, y)

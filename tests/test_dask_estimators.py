@@ -66,6 +66,24 @@ def test_a_regressor_is_that_of_the_same_rows(client, data):
     assert n_tasks(client) == 0
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["fourier", "linear", "stump", "tree", "binning", "nystroem", "exact", "tefm", "compact"],
+)
+@limited(60)
+def test_every_map_of_the_guide_is_fitted_on_two_workers(client, data, name):
+    X, y, w = data
+    sizes = {} if name in ("linear", "exact") else {"n_components": 16}
+    settings = {"feature_map": name, **sizes, "tol": 1e-9}
+    settings |= {} if name in ("linear", "exact") else {"random_state": 0}
+    local = mercer.KernelRegressor(**settings).fit(X, y, w)
+    model = mercer.dask.KernelRegressor(**settings, client=client)
+    Xd, yd, wd = _lazy(X, y, w)
+    model.fit(Xd, yd, sample_weight=wd)
+    assert model.n_workers_ == 2
+    np.testing.assert_allclose(model.to_local().predict(X), local.predict(X), rtol=0, atol=1e-6)
+
+
 @limited(60)
 def test_a_classifier_of_empty_and_skewed_chunks(client, data):
     X, y, _ = data

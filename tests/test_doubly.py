@@ -368,3 +368,12 @@ def test_wrong_losses_and_maps_are_refused():
 def test_examples_run(check_examples):
     check_examples(estimators)
     check_examples(doubly)
+
+
+def test_the_default_holds_on_rows_it_has_not_seen():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2400, 3))
+    X[:, 0] = np.exp(X[:, 0])  # few rows are far out
+    y = np.sin(X[:, 1]) + X[:, 2] + 0.5 * np.log(X[:, 0]) ** 2 + 0.1 * rng.normal(size=2400)
+    model = DoublySGDRegressor(max_iter=20, random_state=0).fit(X[:1800], y[:1800])
+    assert model.score(X[1800:], y[1800:]) > model.score(X[:1800], y[:1800]) - 0.05

@@ -485,3 +485,12 @@ def test_what_was_kept_is_valid_or_refused(model, name, wrong, table):
     for use in (model.predict, lambda T: pickle.loads(pickle.dumps(model))):
         with pytest.raises(ValueError, match=r"^\w+ of a fitted .* must .*: fit it again\.$"):
             use(T)
+
+
+@pytest.mark.parametrize("machine", [mercer.SparseKernelRegressor, mercer.DoublySGDRegressor])
+def test_models_without_standard_deviations_name_those_that_have_them(machine):
+    X = np.linspace(0, 1, 60)[:, None]
+    model = machine(random_state=0).fit(X, np.sin(X[:, 0]))
+    with pytest.raises(ValueError, match="needs a KernelRegressor or a LocalKernelRegressor"):
+        model.predict(X, return_std=True)
+    np.testing.assert_array_equal(model.predict(X, return_std=False), model.predict(X))

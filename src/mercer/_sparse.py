@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._array import check_memory
-from mercer._words import shown
+from mercer._words import shown, too_large
 
-__all__ = ["OF_DATES", "check_shape", "compressed", "holds_dates", "refuse_foreign", "sound"]
+__all__ = [
+    "OF_DATES",
+    "check_shape",
+    "compressed",
+    "floats_of",
+    "holds_dates",
+    "refuse_foreign",
+    "sound",
+]
 
 OF_DATES = "derive numbers from them, such as days since a first date"  # the remedy in errors
 
@@ -35,6 +43,7 @@ def sound(X: Any, name: str = "X") -> Any:
     """
     if not sparse.issparse(X):
         refuse_foreign(X, name)
+        _refuse_too_large(X, name)
         return X
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
@@ -46,6 +55,43 @@ def sound(X: Any, name: str = "X") -> Any:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
+
+
+def floats_of(values: list) -> NDArray[np.float64]:
+    """Numbers of Python as floats, those beyond the range of floats as infinity."""
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(values, dtype=np.float64)
+    except OverflowError:
+        return np.array([_float(value) for value in values])
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float(np.inf if value > 0 else -np.inf)
+
+
+def _refuse_too_large(X: Any, name: str) -> None:
+    """Raise a ValueError for a Python number beyond the range of floats, with its place."""
+    columns = getattr(X, "dtypes", None)  # of a table
+    kinds = [getattr(X, "dtype", None), *(columns if np.iterable(columns) else ())]
+    if not isinstance(X, (list, tuple)) and object not in kinds:
+        return
+    try:
+        cells = np.asarray(X, dtype=object)
+        cells.astype(np.float64)
+        return
+    except (TypeError, ValueError):  # scikit-learn says what is wrong
+        return
+    except OverflowError:
+        if cells.ndim != 2:
+            return
+    floats = floats_of(cells.ravel().tolist()).reshape(cells.shape)
+    row, place = np.argwhere(np.isinf(floats))[0].tolist()
+    column = f"x{place}" if columns is None else str(X.columns[place])
+    raise ValueError(too_large(name, row, column))
 
 
 def refuse_foreign(values: Any, name: str) -> None:

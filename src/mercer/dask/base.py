@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -63,18 +64,25 @@ class DaskModel(Checked):
             raise ValueError("y must be targets beside X, or the name of a column of X; got None.")
         package("distributed")
         from mercer.dask.clusters import client_for
+        from mercer.dask.hung import check_running
         from mercer.dask.intake import shards_of
 
         client = client_for(self.client)
-        engine = shards_of(
-            client, X, y, sample_weight, takes=f"mercer.{self._local_class.__name__}"
-        )
+        takes = f"mercer.{self._local_class.__name__}"
+        try:
+            engine = shards_of(client, X, y, sample_weight, takes=takes)
+        except CancelledError:
+            check_running(client)
+            raise
         self.__dict__.pop("_at_work", None)
         try:
             fitted = self._fit_local(engine)
         except KeyboardInterrupt:
             if hasattr(at_work := self.__dict__.get("_at_work"), self._fitted_by):
                 self._take(at_work, client)
+            raise
+        except CancelledError:
+            check_running(client)
             raise
         finally:
             self.__dict__.pop("_at_work", None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.dask import work as worker
-from mercer.dask.hung import Watch
+from mercer.dask.hung import Watch, check_running
 from mercer.dask.packages import package
 from mercer.dask.work import packed
 from mercer.distributed.engine import Handle, OfShard
@@ -33,6 +34,7 @@ __all__ = ["DaskEngine"]
 
 _FAN_IN = 8  # results that one task adds; a power of two, so that sums are those of add_in_pairs
 _SMALL = 2**16  # bytes of a value that may be in every task; larger ones are sent to workers once
+_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before the first retry, doubled up to the last
 _ATTEMPTS = 10  # times that a value is asked for whose ingredients go on being lost
 
 Submit = Callable[..., Any]
@@ -180,6 +182,8 @@ class DaskEngine:
                 answers = self._gathered(made)
             except CancelledError:  # what was shared is lost, and whatever depends on it
                 self._complain_of_lost_shards()
+                if attempt < _ATTEMPTS - 1:
+                    _pause(attempt)
                 continue
             except package("distributed").KilledWorker as error:
                 raise RuntimeError(
@@ -188,7 +192,10 @@ class DaskEngine:
                 ) from error
             break
         else:
-            raise RuntimeError(f"What workers need was lost {_ATTEMPTS} times in a row.")
+            raise RuntimeError(
+                f'workers must stay for the work "{made[0].name}"; values that it needs were lost '
+                f"{_ATTEMPTS} times in a row: give workers more memory, or use more of them."
+            )
         self._settle({i: home for answer in answers for i, home in answer.homes.items()})
         values = iter(answers)
         return [(next(values) if isinstance(each, _Made) else each).value for each in handles]
@@ -251,6 +258,7 @@ class DaskEngine:
         return DaskEngine(self.client, shards, columns=self.columns, timeout=self.timeout)
 
     def _submit(self, name: str, function: Callable, *args: Any, home: str | None = None) -> Future:
+        check_running(self.client)
         where = {"workers": [home], "allow_other_workers": True} if home else {}
         key = f"mercer-{name}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=key, **where)
@@ -299,8 +307,10 @@ class DaskEngine:
                 (shared.future,) = self._watch.result(scatter, "share")
                 return
             except (OSError, KeyError, CancelledError):  # of a worker that is lost meanwhile
+                self._complain_of_lost_shards()
                 if attempt == _ATTEMPTS - 1:
                     raise
+                _pause(attempt)
 
     def _sent_once(self, value: Any, sent: dict[int, _Shared]) -> Any:
         """A large array, also in a tuple, as a handle; arrays that are the same are sent once."""
@@ -320,8 +330,7 @@ class DaskEngine:
         return self._watch.result(gather, made[0].name)
 
     def _complain_of_lost_shards(self) -> None:
-        if self.client.status != "running":
-            raise RuntimeError("The client has lost its connection to Dask's scheduler.")
+        check_running(self.client)
         lost = [i for i, shard in enumerate(self._shards) if shard.cancelled()]
         if lost:
             raise RuntimeError(
@@ -350,6 +359,11 @@ class DaskEngine:
         """Free what workers keep for clients that are gone."""
         clients = set(map(_identity, self.client.run_on_scheduler(_clients)))
         self._on_workers(worker.forget_others, clients)
+
+
+def _pause(attempt: int) -> None:
+    """Wait for workers to come back: the nine pauses of ten attempts take 21 seconds."""
+    time.sleep(min(_PAUSE * 2.0**attempt, _LONGEST_PAUSE))
 
 
 def _identity(client: str) -> str:

@@ -13,7 +13,7 @@ from mercer._progress import tell
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "check_running"]
 
 _SILENT = 30.0  # seconds without a heartbeat after which a worker may be hung
 _PATIENT = 10.0  # seconds that every work may take, and ...
@@ -46,6 +46,7 @@ class Watch:
         async def called() -> Any:
             return await call()
 
+        check_running(self.client)
         start, extra = time.monotonic(), 1.0
         loop: Any = self.client.loop
         pending = asyncio.run_coroutine_threadsafe(called(), loop.asyncio_loop)
@@ -85,6 +86,15 @@ class Watch:
             tell("worker %s was hung and is removed from the cluster", address)
         self.removed += addresses
         return bool(addresses)
+
+
+def check_running(client: Client) -> None:
+    """Raise a RuntimeError where a client was closed or has lost its scheduler."""
+    if client.status != "running":
+        raise RuntimeError(
+            "client must stay connected to Dask's scheduler until the work is done; its status is "
+            f"{client.status!r}: make another client and call again."
+        )
 
 
 async def _remove_hung(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from mercer import maps
 from mercer._blas import blas_threads
@@ -232,7 +233,9 @@ def _fit_nested(map_: Any, rows: ScaledRows) -> FeatureMap:
     if isinstance(map_, maps.SubspaceEmbedding):
         lengths = gathered(rows.engine, len)
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
-        shared, prepared = rows.engine.share(map_), rows.preprocessing
+        # A map without its basis is refused where it is unpickled: workers take its parts.
+        shared = rows.engine.share((clone(map_), map_.base_, map_.key_))
+        prepared = rows.preprocessing
 
         def total(basis: NDArray | None) -> NDArray[np.float64]:
             own = {i: (start,) for i, start in enumerate(starts)}
@@ -248,7 +251,7 @@ def _products_of(
     memory: Any,
     number: int,
     shard: Shard,
-    map_: Any,
+    parts: tuple[Any, FeatureMap, int],
     preprocessing: Preprocessing,
     n_rows: int,
     basis: NDArray | None,
@@ -258,6 +261,10 @@ def _products_of(
     if not len(shard):
         return None
     X = preprocessing.scaled(shard.X)
+    map_, base, key = parts
+    map_ = clone(map_)  # shards of a process share the parts
+    map_.key_ = key
+    map_.take_base(base, X.shape[1])
     return map_.products(map_.pieces_of(X), n_rows, basis, start)
 
 

@@ -61,7 +61,9 @@ MACHINES = SHARED | entries(
         where it would cost too much, from 5000 landmarks on; the model is the same.
     kernel : str, kernel or None, default=None
         Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
-        an object of :mod:`mercer.kernels`. None takes the map's own.
+        an object of :mod:`mercer.kernels`. None takes the map's own. With "precomputed", X is the
+        kernel matrix: (n_samples, n_samples) at fit, (n_samples, n_fit) at prediction, not scaled,
+        with the map "exact" or "auto".
     n_components : int or None, default=None
         Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
     penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"

@@ -94,7 +94,15 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         self, X: Data, y: NDArray, target: NDArray, weights: NDArray | None, loss: Loss
     ) -> None:
         """Fit to the rows with a weight; X and y as given go to the callbacks."""
-        self._fit_to(Rows(X, target, weights).weighted(), loss, X, y)
+        self._fit_to(Rows(self._as_rows(X), target, weights).weighted(), loss, X, y)
+
+    def _as_rows(self, X: Data) -> Data:
+        """Checked X of a fit as the map takes its rows."""
+        return X
+
+    def _contents(self, X: Data) -> Data:
+        """Rows as the map takes them, without what tells equal rows apart."""
+        return X
 
     def _fit_to(
         self, rows: Rows, loss: Loss, X: Any = None, y: Any = None, listener: Listener | None = None

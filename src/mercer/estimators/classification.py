@@ -112,7 +112,8 @@ class Classification(ClassifierMixin, FeatureModel):
         self.__dict__.pop("_probabilities_", None)
         self._fit(X, y, target, weights, self._loss_)
         if not self._loss_.has_proba:
-            scale = calibrated(self, Rows(X, target, weights).weighted(), self._loss_)
+            rows = Rows(self._as_rows(X), target, weights).weighted()
+            scale = calibrated(self, rows, self._loss_)
             if scale is not None:
                 self._probabilities_ = scale
         return self

@@ -31,6 +31,10 @@ __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
 _TEXTS = {**SHARED, **SETTINGS} | entries(
     """
+    alpha : float, default=3e-4
+        Strength of the penalty ``alpha / 2 * |f|**2`` beside the mean loss, >= 0. With a
+        preconditioner it is the ridge of every step as well: without a ridge, the features of a
+        step fit the rows of its batch with large weights, which do not hold between these rows.
     feature_map : str or map, default="fourier"
         What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
         such a map with settings of its own, reached as ``feature_map__form`` and so on.
@@ -81,7 +85,7 @@ class StreamingMachine(FeatureModel):
     kernel: Any = None
     gamma: float | ArrayLike | str = "scale"
     loss: str | Loss = "squared"
-    alpha: float = 0.0
+    alpha: float = 3e-4  # smallest that left test R2 within 0.05 of training R2 on cadata
     preconditioned: bool = True
     batch_size: int | None = None
     block_size: int | None = None

@@ -20,7 +20,16 @@ from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
 from mercer.estimators.held_out import solve_without_first
+from mercer.estimators.inputs import numbers
 from mercer.estimators.precision import Outcome, Precise, at
+from mercer.estimators.precomputed import (
+    PRECOMPUTED,
+    checked_matrix,
+    has_matrix,
+    map_of_matrix,
+    new_rows,
+    rows_of_fit,
+)
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
     Interrupted,
@@ -82,6 +91,12 @@ class KernelMachine(FeatureModel):
 
     _predicts_on_device: ClassVar[bool] = True
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_precomputed()
+        tags.input_tags.sparse &= not self._is_precomputed()
+        return tags
+
     def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         design, continues, thetas = self._prepare(rows, loss)
         self.device_ = device_of(design, self.device)
@@ -131,7 +146,7 @@ class KernelMachine(FeatureModel):
             if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
                 return fitted.design(scaled), True, None
         self._forget()
-        self.scaler_ = rows.fit_scaler(self.scale)
+        self.scaler_ = None if self._is_precomputed() else rows.fit_scaler(self.scale)
         rows = rows.scaled(self.scaler_)
         if self.gamma_path is None:
             map_ = rows.with_resolved_gamma(map_)
@@ -158,6 +173,10 @@ class KernelMachine(FeatureModel):
 
     def _map_for(self, rows: Rows, loss: Loss) -> maps.FeatureMap:
         """The unfitted map of the settings; "auto" follows from rows, loss and settings."""
+        if self._is_precomputed():
+            names = ("gamma", "n_components", "n_jobs")
+            settings = {name: getattr(self, name) for name in names}
+            return map_of_matrix(self.feature_map, rows.are_here, **settings)
         if not is_name(self.feature_map, "auto"):
             return self._stated_map()
         n, available = len(rows), available_memory()
@@ -229,6 +248,31 @@ class KernelMachine(FeatureModel):
 
     def _is_ridge(self) -> bool:
         return is_name(self.penalty, "l2")
+
+    # -- kernel matrices -------------------------------------------------------------------------
+
+    def _is_precomputed(self) -> bool:
+        return is_name(self.kernel, PRECOMPUTED)
+
+    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray]:
+        if not self._is_precomputed():
+            return super()._checked_pair(X, y, **options)
+        y = numbers(y, "y") if options.get("y_numeric") else y
+        return checked_matrix(self, X, y, **options)
+
+    def _as_rows(self, X: Any) -> Any:
+        return rows_of_fit(X) if self._is_precomputed() else X
+
+    def _contents(self, X: Any) -> Any:
+        return X[:, :-1] if self._is_precomputed() else X
+
+    def _checked(self, X: Any) -> Any:
+        self._check_fitted()
+        return new_rows(self, X) if has_matrix(self) else super()._checked(X)
+
+    def _responses(self, X: Any) -> NDArray:
+        # Few rows and tensors are taken for rows of inputs, which a matrix has not.
+        return self._responses_of(self._checked(X)) if has_matrix(self) else super()._responses(X)
 
     def _followed(
         self,

@@ -249,7 +249,7 @@ def _check_kept(model: Posteriors) -> None:
         map_._check_state()
     used = map_ or model.feature_map_
     fit = not (isinstance(used, Nystroem) and used.normalization_ is None)
-    fit = fit and (used.takes_text or used.n_features_in_ == model.n_features_in_)
+    fit = fit and (used.takes_text or used.n_features_in_ == model.feature_map_.n_features_in_)
     k = model.map_coef_.shape[0] if model.map_coef_.ndim == 2 else 1
     fit = fit and isinstance(kept.get("alpha"), float) and _are_numbers(prior, (k,), 0.0)
     state.check("_posterior_", rule, fit)

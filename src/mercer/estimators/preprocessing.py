@@ -26,6 +26,8 @@ __all__ = ["Preprocessing", "Rows", "Scaler", "checked_scaler", "fit_scaler", "w
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
 
+_LEAST_VARIANCE = 1e-290  # float64 loses digits of smaller squares
+_ROUNDING = 1e-12  # of the mean of a column: differences below it are rounding
 _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 
@@ -206,6 +208,8 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
     with np.errstate(over="ignore", invalid="ignore"):
         _fit_by_rows(scaler, X, weights if scale else None)
+        if scale and isinstance(scaler, StandardScaler) and isinstance(X, np.ndarray):
+            _scale_small(scaler, X, weights)
     return checked_scaler(scaler, X.dtype, scale)
 
 
@@ -230,6 +234,16 @@ def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale
             f"{int(np.flatnonzero(bad)[0])} is too large."
         )
     return scaler
+
+
+def _scale_small(scaler: StandardScaler, X: NDArray, weights: NDArray | None) -> None:
+    """Set the scale of inputs whose squares underflow, which scikit-learn takes for constant."""
+    for j in np.flatnonzero(scaler.var_ < _LEAST_VARIANCE):
+        difference = X[:, j] - scaler.mean_[j]
+        largest = np.max(np.abs(difference))
+        if largest > _ROUNDING * abs(scaler.mean_[j]):
+            share = np.average(np.square(difference / largest), weights=weights)
+            scaler.scale_[j] = largest * np.sqrt(share)
 
 
 def _fit_by_rows(scaler: StandardScaler | MaxAbsScaler, X: Data, weights: NDArray | None) -> None:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def calibrated(model: Any, rows: Rows, loss: Loss) -> Probabilities | None:
     """
     if not _calibrates.get() or is_far(rows.X):
         return None
-    halves = _halves(rows)
+    halves = _halves(replace(rows, X=model._contents(rows.X)))
     if halves is None:
         return Probabilities()
     fitted, judged = halves

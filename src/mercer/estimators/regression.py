@@ -12,7 +12,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer._callbacks import with_callbacks
 from mercer._state import State
-from mercer._validation import float_type
+from mercer._validation import flag, float_type
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.inputs import check_weights
@@ -64,16 +64,23 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         self._fit(X, y, rounded, weights, loss)
         return self
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets: means, or the quantile or expectile that ``loss`` is of.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        return_std : bool, default=False
+            True is refused: KernelRegressor and LocalKernelRegressor have standard deviations.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
+
+        Raises
+        ------
+        ValueError
+            With ``return_std``.
 
         Warns
         -----
@@ -81,6 +88,11 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
             If means of a loss with a log link are beyond the range of floats; the largest float
             stands for them.
         """
+        if flag(return_std, "return_std"):
+            raise ValueError(
+                "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
+                f"{type(self).__name__} has no standard deviations."
+            )
         responses = self._responses(X)  # by a model that is checked before its loss is asked
         loss = self._fitted_loss()
         predicted = loss.means(responses)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer._state import State, is_array, is_finite
+from mercer.kernels.precomputed import Precomputed
 from mercer.maps import FeatureMap
 
 __all__ = ["check_classes", "check_coefficients", "check_map", "check_path", "check_scaler"]
@@ -22,6 +23,11 @@ def check_map(model: Any) -> None:
         state.instance("scaler_", type(None))
         return
     d = map_.n_features_in_
+    if isinstance(vars(map_).get("kernel_"), Precomputed):
+        d -= 1  # the last column is the number of the row
+        places = map_.landmarks_[:, -1]
+        fit = bool(((places >= 0) & (places < d) & (places == np.round(places))).all())
+        state.check("feature_map_", f"have landmarks with numbers from 0 to {d - 1}", fit)
     state.check("n_features_in_", f"be {d}", state.integer("n_features_in_") == d)
     check_scaler(model)
 

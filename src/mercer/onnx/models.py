@@ -17,6 +17,7 @@ from mercer.auto.targets import _LEVELS
 from mercer.estimators import DualKernelSVC, GradientScaler
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.classification import Classification
+from mercer.estimators.precomputed import has_matrix
 from mercer.estimators.probabilities import Probabilities
 from mercer.maps.base import FeatureMap
 from mercer.onnx.features import _dense, features, responses
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 TRANSFORMERS = (TablePreparer, GradientScaler, FeatureMap, StandardScaler, MaxAbsScaler)
+_NO_MATRIX = "kernel must not be 'precomputed', which ONNX has no rows for."
 _MODELS = (FeatureModel, DualKernelSVC, AutoKernelMachine, MeanModel, LogTargetRegressor)
 
 
@@ -160,6 +162,8 @@ def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
     if isinstance(model, MeanModel):
         return _mean(graph, model, inputs)
     x = inputs.matrix(graph)
+    if has_matrix(model):
+        raise ValueError(_NO_MATRIX)
     if isinstance(model, DualKernelSVC):
         return _dual(graph, model, x)
     x = _scaled(graph, model.scaler_, x)
@@ -184,7 +188,7 @@ def _constants(intercept: Any, like: Value) -> NDArray:
 
 def _dual(graph: Graph, model: Any, x: Value) -> Value:
     if isinstance(model.kernel_, str):
-        raise ValueError("kernel must not be 'precomputed', which ONNX has no rows for.")
+        raise ValueError(_NO_MATRIX)
     x, rows = _scaled(graph, model.scaler_, x), _dense(model.support_vectors_)
     result = kernel_sum(graph, model.kernel_, x, rows, _as_columns(model.dual_coef_))
     return graph.op("Add", result, _constants(model.intercept_, result))

@@ -18,15 +18,16 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._rows import FarRows
-from mercer._sparse import sound
+from mercer._sparse import floats_of, sound
 from mercer._validation import is_plain
-from mercer._words import shown
+from mercer._words import shown, too_large
 from mercer.preparation.frames import frame_of, in_order
 from mercer.preparation.recognition import format_of, is_date, is_nothing, read_as
 
 __all__ = ["Columns", "Labels", "Reading", "checked_table", "column_names", "read"]
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
+_MOST_DIGITS = 10**4000  # Python refuses to write whole numbers of more than 4300 digits
 _SHORT_TYPES = (nw.Float32, nw.Int8, nw.Int16, nw.UInt8, nw.UInt16, nw.Boolean)
 
 
@@ -137,7 +138,7 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> Columns:
     for place, column in enumerate(_each(X)):
         value, is_text = _as_numbers_or_more(column, names[place])
         if like is not None:
-            value = _as_before(value, like.kinds[place], like.formats[place], names[place])
+            value = _as_before(value, like.kinds[place], like.formats[place], names[place], column)
         elif is_text and isinstance(value, Labels):
             value, columns.formats[place] = _recognised(value)
         if isinstance(value, Labels):
@@ -219,7 +220,9 @@ def _of_objects(values: list, name: str) -> Any:
     present = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
     if types and all(issubclass(t, (Real, Decimal)) for t in types):
         numbers = np.full(len(values), np.nan)
-        numbers[~missing] = np.array(present, dtype=np.float64)
+        numbers[~missing] = floats = floats_of(present)
+        if np.isinf(floats).any():
+            _refuse_too_large(present, np.flatnonzero(~missing), floats, name)
         return numbers
     if types and all(issubclass(t, (date, np.datetime64)) for t in types):
         dates = np.full(len(values), "NaT", dtype="datetime64[us]")
@@ -246,6 +249,13 @@ def _of_objects(values: list, name: str) -> Any:
     return _labels(present, missing)
 
 
+def _refuse_too_large(present: list, rows: NDArray, floats: NDArray, name: str) -> None:
+    """Raise for a finite number of these rows that is infinity as a float."""
+    for place in np.flatnonzero(np.isinf(floats)).tolist():
+        if present[place] != float(floats[place]):
+            raise ValueError(too_large("X", int(rows[place]), name))
+
+
 def _labels(present: list, missing: NDArray[np.bool_]) -> Labels:
     """Labels of the rows that are not missing, and -1 for these."""
     kept = dict.fromkeys(present)
@@ -269,8 +279,8 @@ def _in_format(labels: Labels, name: str) -> NDArray:
     return np.concatenate([read_as(labels.texts, name), nothing])[labels.codes]
 
 
-def _as_before(value: Any, kind: str, form: str, name: str) -> Any:
-    """A column as the kind it was when the table was met first."""
+def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
+    """A column, read as ``value``, as the kind it was when the table was met first."""
     is_labels = isinstance(value, Labels)
     met = "label" if is_labels else "date" if value.dtype.kind == "M" else "number"
     if met == kind:
@@ -281,7 +291,9 @@ def _as_before(value: Any, kind: str, form: str, name: str) -> Any:
         return Labels([], np.full(len(value), -1))
     if kind == "label" and met == "number":
         missing = np.isnan(value)
-        return _labels(value[~missing].tolist(), missing)
+        cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
+        # Floats would make one label of two whole numbers beyond 2**53.
+        return _labels([c for c, gone in zip(cells, missing, strict=True) if not gone], missing)
     if is_labels:
         known = form or format_of(value.texts)
         if known and is_date(known) == (kind == "date"):
@@ -312,12 +324,17 @@ def _warn_of(wrong: str | None, kind: str, name: str) -> None:
 
 
 def _text(value: Any) -> str:
-    """The name of a label: the same for 1, 1.0 and "1"."""
+    """The name of a label: the same for 1, 1.0 and "1", another one for each other number."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
-        number = float(value)
-        return str(int(number)) if number.is_integer() else str(number)
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        return str(value)
+    with suppress(OverflowError, ValueError):  # of infinity
+        if (whole := int(value)) == value:  # type: ignore[call-overload]
+            return str(whole) if abs(whole) < _MOST_DIGITS else hex(whole)
+    with suppress(OverflowError):  # of fractions of large numbers
+        if (number := float(value)) == value:
+            return str(number)
     return str(value)
 
 
@@ -335,7 +352,7 @@ def _is_nothing(value: Any) -> bool:
     """Whether an object stands for nothing: None and what does not equal itself."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA will not say
+    except (TypeError, ValueError, ArithmeticError):  # of pandas.NA and of Decimal("sNaN")
         return not isinstance(value, (list, dict, np.ndarray))
 
 
