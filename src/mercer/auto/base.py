@@ -270,7 +270,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         for pipeline in [*pipelines, *self._pipelines()]:
             pipeline[-1].set_callbacks()  # the deadline is no part of the model
         if isinstance(form, Cut) and not (self.interrupted_ or np.isfinite(end)):
-            self._measure_leaves(search)
+            try:
+                self._measure_leaves(search)
+            except KeyboardInterrupt:  # the model is whole, and errors are those of the search
+                self.interrupted_ = True
 
     def _measure_leaves(self, search: Search) -> None:
         """Bring errors of the leaves of a search to the size of those of the model."""
