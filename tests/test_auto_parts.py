@@ -18,7 +18,7 @@ from mercer.auto.leaves import cut_for
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import Part, leaf_parts, splits
 from mercer.auto.search import Search
-from mercer.auto.targets import log_shift, smeared
+from mercer.auto.targets import LogShift, log_shift, smeared
 from mercer.auto.trials import Settings, feature_responses
 from mercer.maps import IdentityMap
 
@@ -198,6 +198,16 @@ def test_smearing_without_residuals_turns_back():
     np.testing.assert_allclose(smeared(shift, t, np.zeros(3)), [2.0, 5.0])
 
 
+def test_smearing_multiplies_by_the_mean_factor_of_the_residuals():
+    shift = LogShift(centre=2.0, unit=3.0, low=2.0, high=1e9)
+    residuals = np.array([-0.7, -0.1, 0.2, 0.4, 1.3])
+    t = np.linspace(1.0, 4.0, 7)
+    expected = 2.0 + 3.0 * (np.exp(t) * np.exp(residuals).mean() - 1.0)
+    rng = np.random.default_rng(0)
+    found = smeared(shift, t, rng.permutation(np.repeat(residuals, 100)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("transform", ["identity", "log"])
 def test_responses_turn_fits_of_the_target_back(transform):
     y = np.random.default_rng(0).lognormal(size=(50, 1))
@@ -350,6 +360,15 @@ def test_bounds_of_too_few_rows_are_infinite():
     assert Conformal.of(np.arange(8.0)).bound(0.9) == np.inf
     assert Conformal.of(np.arange(9.0)).bound(0.9) == 8
     assert Conformal(np.empty((0, 2))).bound(0.5).tolist() == [np.inf, np.inf]
+
+
+def test_bound_is_the_least_score_of_enough_rank():
+    # The probability that a new score is at most the k-th of m is k / (m + 1).
+    for m in (1, 9, 19, 24, 99):
+        conformal = Conformal.of(np.arange(1.0, m + 1))
+        for percent in range(1, 100):
+            rank = -(-percent * (m + 1) // 100)
+            assert conformal.bound(percent / 100) == (rank if rank <= m else np.inf)
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, -1, "high", True])

@@ -14,11 +14,13 @@ import mercer.solvers.direct
 import mercer.solvers.newton
 from _problems import RIDGE, N, designs, make, ridge_solution, targets
 from mercer.designs import Dense, Lazy, Sparse
-from mercer.equations import NormalMatrix
+from mercer.equations import NormalMatrix, matrix_of
+from mercer.equations.factor import Factor
 from mercer.losses import Squared
 from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import Cholesky
+from mercer.solvers.direct import _distance
 
 
 @pytest.fixture(params=RIDGE, ids=repr)
@@ -126,6 +128,22 @@ def test_cholesky_of_a_float32_design_is_as_exact_as_its_products(n, d, rng):
     result = Cholesky().solve(problem)
     assert result.coef.dtype == np.float32
     assert result.optimality <= 1e-4
+
+
+@pytest.mark.parametrize("form", ["primal", "dual", "singular"])
+def test_a_shift_of_all_responses_is_as_far_as_it_shifts(form, rng):
+    # Centred columns: a shift of the intercept leaves the gradient of the weights at zero.
+    X = rng.normal(size=(N, 3))
+    y = rng.normal(size=N)
+    problem = Problem(Dense(X - X.mean(axis=0)), y, Squared(), L2(0.1))
+    theta = Cholesky(form="primal").solve(problem).coef
+    theta[-1] += 0.3
+    downhill = -problem.at(theta).gradient
+    matrices = matrix_of(problem, "dual" if form == "dual" else "primal")
+    factor = Factor(matrices.matrix(0.1))
+    factor.regular = form != "singular"
+    distance = _distance(problem, downhill, matrices, factor)
+    assert distance == pytest.approx(0.3 / y.std())
 
 
 def test_lazy_designs_are_solved_like_dense_ones(rng):
