@@ -180,6 +180,22 @@ def test_logarithms_come_back():
     assert shift.backward(np.array([1e9, -1e9])).tolist() == [800.0, -5.0]
 
 
+def test_logarithms_start_at_the_least_target_that_is_not_negative():
+    assert log_shift(np.array([0.0, 1.0, 3.0, 10.0, 11.0])).centre == 0.0
+    assert log_shift(np.array([-1.0, 1.0, 3.0, 10.0, 11.0])).centre == 3.0
+
+
+def test_targets_mostly_alike_are_measured_by_their_mean_deviation():
+    assert log_shift(np.repeat([3.0, 5.0], [9, 1])) == LogShift(3.0, 0.2, 3.0, 5.0)
+    assert log_shift(np.full(10, 3.0)) == LogShift(3.0, 1.0, 3.0, 3.0)
+
+
+def test_logarithms_of_the_farthest_target_come_back_on_either_side():
+    y = np.array([-800.0, -3.0, 0.0, 1.0, 5.0])
+    shift = log_shift(y)
+    np.testing.assert_allclose(shift.backward(shift.forward(y)), y, atol=1e-9)
+
+
 def test_smearing_gives_means_not_medians():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 1))
