@@ -18,7 +18,7 @@ from mercer.auto.leaves import cut_for
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import Part, leaf_parts, splits
 from mercer.auto.search import Search
-from mercer.auto.targets import log_shift, smeared
+from mercer.auto.targets import LogShift, log_shift, smeared
 from mercer.auto.trials import Settings, feature_responses
 from mercer.maps import IdentityMap
 
@@ -180,6 +180,22 @@ def test_logarithms_come_back():
     assert shift.backward(np.array([1e9, -1e9])).tolist() == [800.0, -5.0]
 
 
+def test_logarithms_start_at_the_least_target_that_is_not_negative():
+    assert log_shift(np.array([0.0, 1.0, 3.0, 10.0, 11.0])).centre == 0.0
+    assert log_shift(np.array([-1.0, 1.0, 3.0, 10.0, 11.0])).centre == 3.0
+
+
+def test_targets_mostly_alike_are_measured_by_their_mean_deviation():
+    assert log_shift(np.repeat([3.0, 5.0], [9, 1])) == LogShift(3.0, 0.2, 3.0, 5.0)
+    assert log_shift(np.full(10, 3.0)) == LogShift(3.0, 1.0, 3.0, 3.0)
+
+
+def test_logarithms_of_the_farthest_target_come_back_on_either_side():
+    y = np.array([-800.0, -3.0, 0.0, 1.0, 5.0])
+    shift = log_shift(y)
+    np.testing.assert_allclose(shift.backward(shift.forward(y)), y, atol=1e-9)
+
+
 def test_smearing_gives_means_not_medians():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 1))
@@ -196,6 +212,16 @@ def test_smearing_without_residuals_turns_back():
     shift = log_shift(np.arange(1.0, 9.0))
     t = shift.forward(np.array([2.0, 5.0]))
     np.testing.assert_allclose(smeared(shift, t, np.zeros(3)), [2.0, 5.0])
+
+
+def test_smearing_multiplies_by_the_mean_factor_of_the_residuals():
+    shift = LogShift(centre=2.0, unit=3.0, low=2.0, high=1e9)
+    residuals = np.array([-0.7, -0.1, 0.2, 0.4, 1.3])
+    t = np.linspace(1.0, 4.0, 7)
+    expected = 2.0 + 3.0 * (np.exp(t) * np.exp(residuals).mean() - 1.0)
+    rng = np.random.default_rng(0)
+    found = smeared(shift, t, rng.permutation(np.repeat(residuals, 100)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("transform", ["identity", "log"])
@@ -350,6 +376,15 @@ def test_bounds_of_too_few_rows_are_infinite():
     assert Conformal.of(np.arange(8.0)).bound(0.9) == np.inf
     assert Conformal.of(np.arange(9.0)).bound(0.9) == 8
     assert Conformal(np.empty((0, 2))).bound(0.5).tolist() == [np.inf, np.inf]
+
+
+def test_bound_is_the_least_score_of_enough_rank():
+    # The probability that a new score is at most the k-th of m is k / (m + 1).
+    for m in (1, 9, 19, 24, 99):
+        conformal = Conformal.of(np.arange(1.0, m + 1))
+        for percent in range(1, 100):
+            rank = -(-percent * (m + 1) // 100)
+            assert conformal.bound(percent / 100) == (rank if rank <= m else np.inf)
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, -1, "high", True])

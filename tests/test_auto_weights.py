@@ -244,6 +244,24 @@ def test_scores_of_equal_weight_have_the_quantiles_of_the_weighted_ones():
     np.testing.assert_allclose(bounds[0], Conformal.of(scores, counts).bound(0.9))
 
 
+def test_weights_are_worth_the_nearest_number_of_equal_rows():
+    # Kish: 3.5 ** 2 / 3.25 = 3.77 rows.
+    assert len(evened(np.arange(4.0), np.array([1.0, 1.0, 1.0, 0.5]))) == 4
+
+
+@pytest.mark.parametrize("n", [10, 300, 1000])
+def test_rounding_of_equal_weights_changes_no_value(n):
+    values = np.arange(float(n))
+    np.testing.assert_array_equal(evened(values, np.full(n, 0.1)), values)
+
+
+def test_bounds_count_scores_by_weight():
+    scores = np.arange(1.0, 201.0)
+    weights = np.where(scores <= 100, 1.0, 0.0)
+    assert Conformal.of(scores).bound(0.9) == 181
+    assert Conformal.of(scores, weights).bound(0.9) == 91
+
+
 def test_intervals_hold_the_targets_that_weights_favour():
     rng = np.random.default_rng(100)
     X = rng.uniform(-1, 1, size=(6000, 2))

@@ -14,11 +14,14 @@ import mercer.solvers.direct
 import mercer.solvers.newton
 from _problems import RIDGE, N, designs, make, ridge_solution, targets
 from mercer.designs import Dense, Lazy, Sparse
-from mercer.equations import NormalMatrix
+from mercer.equations import NormalMatrix, matrix_of
+from mercer.equations.factor import Factor
 from mercer.losses import Squared
 from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import Cholesky
+from mercer.solvers.base import Clock
+from mercer.solvers.direct import _distance
 
 
 @pytest.fixture(params=RIDGE, ids=repr)
@@ -126,6 +129,40 @@ def test_cholesky_of_a_float32_design_is_as_exact_as_its_products(n, d, rng):
     result = Cholesky().solve(problem)
     assert result.coef.dtype == np.float32
     assert result.optimality <= 1e-4
+
+
+@pytest.mark.parametrize("form", ["primal", "dual", "singular"])
+def test_distance_counts_shifts_of_weights_by_the_penalty_and_of_the_intercept(form, rng):
+    # Columns so small that the penalty alone bounds the weights, centred for the intercept.
+    X = 1e-6 * rng.normal(size=(N, 3))
+    y = rng.normal(size=N)
+    problem = Problem(Dense(X - X.mean(axis=0)), y, Squared(), L2(0.1))
+    theta = Cholesky(form="primal").solve(problem).coef
+    theta += [0.4, 0.0, 0.0, 0.3]
+    downhill = -problem.at(theta).gradient
+    matrices = matrix_of(problem, "dual" if form == "dual" else "primal")
+    factor = Factor(matrices.matrix(0.1))
+    factor.regular = form != "singular"
+    distance = _distance(problem, downhill, matrices, factor)
+    assert distance == pytest.approx(np.sqrt(0.1 * 0.4**2 + 0.3**2) / y.std())
+
+
+def test_a_solution_too_far_from_the_minimum_is_said_to_have_stalled(monkeypatch, rng):
+    problem = make(Squared(), rng)
+    assert Cholesky().solve(problem).converged
+    monkeypatch.setattr(mercer.solvers.direct, "_distance", lambda *_: 0.5)
+    with pytest.warns(ConvergenceWarning, match="stalled .* up to 0.5 of the targets' spread"):
+        Cholesky().solve(problem)
+
+
+def test_a_step_that_raises_the_gradient_is_not_taken(rng):
+    problem = make(Squared(), rng)
+    best = Cholesky().solve(problem).coef
+    state = Cholesky().init(problem, best, Clock())
+    before = state.optimality
+    assert not Cholesky()._offer(state, best + 1.0)
+    assert state.x is best
+    assert state.optimality == before
 
 
 def test_lazy_designs_are_solved_like_dense_ones(rng):

@@ -39,6 +39,24 @@ def test_leftovers_of_killed_writers_go_with_the_next(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monkeypatch):
+    path, events = tmp_path / "a.bin", []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(number):
+        events.append(("fsync", os.fstat(number).st_size))
+        fsync(number)
+
+    def replaced(*names):
+        events.append(("replace", path.exists()))
+        replace(*names)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_atomically(path, b"whole")
+    assert events == [("fsync", 5), ("replace", False)]
+
+
 def test_files_of_others_stay(tmp_path):
     path = tmp_path / "a.bin"
     others = [

@@ -209,6 +209,24 @@ def test_rows_are_drawn_in_proportion_to_their_leverage():
     assert share.max() > 2 * share.min()
 
 
+def test_sampled_rows_stand_for_all_rows_that_were_seen(monkeypatch):
+    # The square of a weight is the number of rows that a sampled row stands for.
+    ratios = []
+
+    def spy(kernel, X, rows, sample, weights, m):
+        if len(sample) < len(X) and not (weights == 1).all():
+            ratios.append(np.square(weights).sum() / (len(rows) / 2))
+        return _ridge_leverage(kernel, X, rows, sample, weights, m)
+
+    monkeypatch.setattr(mercer.maps.landmarks, "_ridge_leverage", spy)
+    for key in range(60):
+        _leverage_rows(Gaussian(1.0), uneven(320), 10, key)
+    assert len(ratios) >= 60
+    standard_error = np.std(ratios) / np.sqrt(len(ratios))
+    assert abs(np.mean(ratios) - 1.0) < STANDARD_ERRORS * standard_error
+    assert standard_error < 0.1
+
+
 def test_leverage_of_many_rows_is_estimated_well():
     X = uneven(2000)
     scores = exact_leverage(Gaussian(1.0)(X), 40)

@@ -96,9 +96,10 @@ def test_interpolation_loses_no_digits(rng):
     np.testing.assert_allclose(out.predictions[alone], expected[alone], atol=1e-4 * scale)
 
 
-def test_a_strength_of_zero_is_refused(rng):
-    with pytest.raises(ValueError, match=r"alphas must be above 0 and finite; got \[0.0\]"):
-        leave_one_out(make(Squared(), rng), [0.0])
+@pytest.mark.parametrize("alpha", [0.0, np.inf, np.nan])
+def test_strengths_of_zero_or_infinity_are_refused(alpha, rng):
+    with pytest.raises(ValueError, match=rf"alphas must be above 0 and finite; got \[{alpha}\]"):
+        leave_one_out(make(Squared(), rng), [alpha])
 
 
 def test_other_losses_are_refused(rng):

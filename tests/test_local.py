@@ -23,6 +23,7 @@ from mercer import (
     persistence,
 )
 from mercer._random import key_from
+from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import held_out
 from mercer.maps import LocalKernel
 
@@ -475,6 +476,19 @@ def test_coefficients_that_do_not_fit_in_memory_are_refused_with_what_would():
             LocalKernelRegressor(n_trees=99).fit(X, y)
         with pytest.raises(MemoryError, match=r"raise leaf_size or lower overlap\.$"):
             LocalKernelRegressor(leaf_size=50, overlap=0.25, n_trees=1).fit(X, y)
+
+
+@pytest.mark.parametrize(("leaf_size", "at_work"), [(1000, 2), (100, 8)])
+def test_leaves_at_work_take_three_matrices_each(leaf_size, at_work, monkeypatch):
+    monkeypatch.setattr("mercer.estimators.local.n_threads", lambda n_jobs: 8)
+    model = LocalKernelRegressor(leaf_size=leaf_size, n_trees=2)
+    needed = model._leaf_bytes(Rows(*waves(400, dtype=np.float32)))
+    assert needed == at_work * 3 * 4 * min(400, leaf_size) ** 2
+
+
+def test_newton_steps_are_counted():
+    X, y = waves()
+    assert LocalKernelClassifier(loss="logistic", **LEAVES).fit(X, y > 0).n_iter_ > 1
 
 
 def test_leaves_too_large_for_memory_are_refused_with_the_size_that_fits():

@@ -322,6 +322,18 @@ def test_constant_is_finite_when_a_class_is_missing(loss):
     assert np.all(np.isfinite(loss.constant(mean, 100)))
 
 
+def test_an_absent_class_counts_as_half_a_row():
+    odds = np.log(0.5 / 99.5)
+    np.testing.assert_allclose(Logistic().constant(np.array([-1.0, 1.0]), 100), [odds, -odds])
+    rare, common = Multinomial().constant(np.array([0.0, 1.0]), 100)
+    assert rare - common == pytest.approx(np.log(0.5 / 100))
+
+
+@pytest.mark.parametrize("loss", [Poisson(), Tweedie(1.5)], ids=repr)
+def test_targets_that_are_all_zero_count_as_half_a_unit(loss):
+    assert loss.constant(np.array(0.0), 100) == pytest.approx(np.log(0.5 / 100))
+
+
 def test_probabilities_only_where_the_loss_models_them(loss, sample):
     u, _ = sample
     if not loss.has_proba:

@@ -22,6 +22,8 @@ def test_key_of_a_seed_never_changes():
     # Saved models hold keys only: another mixer would silently give other features.
     assert key_from(0) == 15793235383387715774
     assert key_from(12345) == 13091511679009522556
+    assert key_from(np.random.default_rng(0)) == 11749869230777074271
+    assert key_from(np.random.RandomState(0)) == 10123822223749065263
 
 
 def test_neighbouring_seeds_have_unrelated_keys():

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GradientScaler, KernelRegressor, persistence
 from mercer.estimators.gradients import KernelFit
-from mercer.estimators.scales import _smooth_fit, learned_scales
+from mercer.estimators.scales import _root, _smooth_fit, learned_scales
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
@@ -194,6 +194,14 @@ def test_sparse_rows_are_scaled_as_dense_ones():
         GradientScaler(random_state=0).fit_transform(X.toarray(), y),
         rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_no_scale_is_below_a_thousandth_of_the_largest(power):
+    products = np.array([4.0, 4e-4, 4e-12, 0.0])
+    scales = np.array([1.0, 1e-2, 1e-3, 1e-3]) ** power
+    np.testing.assert_allclose(_root(products, power), scales)
+    np.testing.assert_allclose(_root(np.diag(products), power), np.diag(scales), atol=1e-12)
 
 
 def test_a_constant_target_prefers_no_input():
