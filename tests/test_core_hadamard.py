@@ -19,23 +19,25 @@ def tolerance(dtype, length):
     return 8 * np.finfo(dtype).eps * np.sqrt(length) * np.log2(2 * length)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_rows_are_multiplied_by_the_matrix(rng, dtype, length, n_threads):
+def test_rows_are_multiplied_by_the_matrix(rng, dtype, length):
     a = rng.normal(size=(11, length)).astype(dtype)
     expected = a.astype(np.float64) @ hadamard(length)
-    _core.hadamard(a, n_threads)
-    np.testing.assert_allclose(a, expected, rtol=0, atol=tolerance(dtype, length))
+    for n_threads in (1, 3):
+        found = a.copy()
+        _core.hadamard(found, n_threads)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance(dtype, length))
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("width", [1, 3, 64, 101])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_columns_are_multiplied_by_the_matrix(rng, dtype, length, width, n_threads):
+def test_columns_are_multiplied_by_the_matrix(rng, dtype, length, width):
     a = rng.normal(size=(length, width)).astype(dtype)
     expected = hadamard(length) @ a.astype(np.float64)
-    _core.hadamard_columns(a, n_threads)
-    np.testing.assert_allclose(a, expected, rtol=0, atol=tolerance(dtype, length))
+    for n_threads in (1, 3):
+        found = a.copy()
+        _core.hadamard_columns(found, n_threads)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance(dtype, length))
 
 
 @pytest.mark.parametrize("length", [2**15, 2**19])
