@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,9 @@ def error_ratio(
     alpha = machine.alpha_ * len(target) / len(others)
     again = clone(machine).set_params(alpha=alpha, device=None)
     columns = slice(None) if target.shape[1] > 1 else 0
-    again.fit(map_.landmarks_[others], target[others, columns])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit to all rows has said it
+        again.fit(map_.landmarks_[others], target[others, columns])
     found = again.predict(map_.landmarks_[own]).reshape(n_held, -1)
     inside = np.isin(held, region)
     compared = errors[inside] if inside.sum() >= _LEAST_HELD else errors
