@@ -49,7 +49,7 @@ def test_final_splits_hold_out_a_tenth_of_the_rows_or_less(n, ways):
     for fitted, own in parts:
         np.testing.assert_array_equal(np.sort(np.concatenate([fitted, own])), np.arange(n))
         shares = np.bincount(labels[own]) / len(own) - np.bincount(labels) / n
-        assert len(own) <= min(n // 10, 1500)
+        assert len(own) <= min(n // 10, 3000)
         assert abs(shares).max() < 0.01
 
 
