@@ -30,7 +30,6 @@ from mercer.auto.final import QUICK_FEATURES, STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
-from mercer.auto.local_errors import error_ratio
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
@@ -269,22 +268,6 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             return
         for pipeline in [*pipelines, *self._pipelines()]:
             pipeline[-1].set_callbacks()  # the deadline is no part of the model
-        if isinstance(form, Cut) and not (self.interrupted_ or np.isfinite(end)):
-            try:
-                self._measure_leaves(search)
-            except KeyboardInterrupt:  # the model is whole, and errors are those of the search
-                self.interrupted_ = True
-
-    def _measure_leaves(self, search: Search) -> None:
-        """Bring errors of the leaves of a search to the size of those of the model."""
-        responses, goal = search.held_responses, search.goal
-        if responses is None or isinstance(goal, Classes) or goal.weights is not None:
-            return
-        transform, rows = search.settings.transform, search.held_rows
-        truth = goal.truth(np.arange(len(goal.y)), transform)
-        errors = truth[rows] - responses
-        ratio = error_ratio(self.kernel_machine_, truth, rows, errors, search.key)
-        self._measured(search, (rows, truth[rows] - ratio * errors), 1.0)
 
     def _measured(self, search: Search, found: tuple[NDArray, NDArray] | None, tol: float) -> float:
         """Take rows and responses of the final form for those held out; returns its tolerance."""
