@@ -68,7 +68,8 @@ def fits(model, X, y, weights=None, **how):
 
 
 def assert_same(local, remote, tol=1e-10):
-    assert vars(local).keys() == vars(remote).keys()
+    fitted = vars(local).keys() - {"_probabilities_"}  # which fits over many machines lack
+    assert fitted == vars(remote).keys()
     for name in ("order", "starts"):
         members = (getattr(m.feature_map_.members_, name) for m in (local, remote))
         np.testing.assert_array_equal(*members)
