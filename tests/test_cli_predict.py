@@ -185,7 +185,7 @@ WRONG = [
     ("t", ("--quantiles", "0.5,1"), "got '0.5,1'"),
     ("t", ("--quantiles", "0.5"), "--quantiles needs a model of numbers that held rows out"),
     ("t", ("--coverage", "0.5"), "--coverage needs a model that held rows out"),
-    ("t", ("--proba",), "--proba needs a classifier"),
+    ("t", ("--proba",), "--proba must be left out for MODEL, which predicts numbers"),
     ("t", ("--id", "kee"), "--id: t.csv has no column 'kee'; did you mean 'key'?"),
     ("short", (), "short.csv has no columns 'place', 'sold'"),
     ("one", (), "one.csv has no column 'place'; it has"),
