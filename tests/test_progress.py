@@ -20,7 +20,7 @@ from mercer import (
     _progress,
     persistence,
 )
-from mercer.auto import base, leaves, parts, search
+from mercer.auto import base, final, leaves, parts, search
 
 
 @pytest.fixture(autouse=True)
@@ -194,9 +194,9 @@ class Tasks:
 @pytest.fixture
 def by_iterations(monkeypatch):
     """Also models of few rows are fitted by iterations."""
-    monkeypatch.setattr(base, "_DIRECT_ROWS", 10)
-    monkeypatch.setitem(base.TOLS, "continuous", 1e-4)
-    monkeypatch.setitem(base._RANK, "laplacian", 0.5)
+    monkeypatch.setattr(final, "_DIRECT_ROWS", 10)
+    monkeypatch.setitem(final.TOLS, "continuous", 1e-4)
+    monkeypatch.setitem(final._RANK, "laplacian", 0.5)
 
 
 @pytest.mark.usefixtures("by_iterations")
