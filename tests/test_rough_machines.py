@@ -92,4 +92,5 @@ def test_features_are_fitted_as_they_were_tried():
     X = sparse.random_array((300, 30), density=0.2, format="csr", random_state=0)
     y = X[:, [3]].toarray().ravel() > 0
     model = AutoKernelClassifier(random_state=0).fit(X, y)
-    assert model.kernel_machine_.tol == feature_tol(Settings(**model.best_settings_), "classes")
+    tried = feature_tol(Settings(**model.best_settings_), "classes")
+    assert 0 < model.kernel_machine_.tol <= tried  # a tenth of the error, where that is less
