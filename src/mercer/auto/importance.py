@@ -287,7 +287,7 @@ class _Machine:
 
 def _solved(matrix: NDArray, target: NDArray, ridge: float) -> NDArray:
     """(matrix + ridge I)⁻¹ target."""
-    factor = ridge_factor(matrix.astype(np.float64), ridge)
+    factor = ridge_factor(matrix.astype(np.float64), ridge, overwrite=True)
     if factor is None:  # which rounding leaves for next to no ridge
         return linalg.lstsq(matrix + ridge * np.eye(len(matrix)), target)[0]
     return linalg.cho_solve(factor, target, check_finite=False)

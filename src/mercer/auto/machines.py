@@ -144,20 +144,20 @@ def _completed(
     if all(at_ridge is not None for at_ridge in responses):
         return responses
     of_rows = kernels.get(kernel, machine.gamma)
-    matrix, across = of_rows(machine.fitted), of_rows(machine.held, machine.fitted)
-    target = machine.target
+    matrix, target, roots = of_rows(machine.fitted), machine.target, None
     if machine.weights is not None:  # by their roots s: (s K s + ridge I) b = s y, and a = s b
         roots = np.sqrt(machine.weights)[:, None]
         matrix, target = (roots * matrix * roots.T).astype(matrix.dtype), roots * target
-    completed = []
-    for ridge, at_ridge in zip(ridges, responses, strict=True):
-        if at_ridge is None:
-            coef = _solved(matrix, target, ridge)
-            if coef is not None and machine.weights is not None:
-                coef = roots * coef
-            at_ridge = None if coef is None else times(across, coef)
-        completed.append(at_ridge)
-    return completed
+    coefs = [
+        _solved(matrix, target, ridge) if at_ridge is None else None
+        for ridge, at_ridge in zip(ridges, responses, strict=True)
+    ]
+    del matrix  # its memory is free for the kernel of the held rows
+    across = of_rows(machine.held, machine.fitted)
+    return [
+        at_ridge if coef is None else times(across, coef if roots is None else roots * coef)
+        for at_ridge, coef in zip(responses, coefs, strict=True)
+    ]
 
 
 def _solved(matrix: NDArray, target: NDArray, ridge: float) -> NDArray | None:
@@ -166,11 +166,12 @@ def _solved(matrix: NDArray, target: NDArray, ridge: float) -> NDArray | None:
         coef = _refined(matrix, target.astype(matrix.dtype), ridge, 1 + (ridge < _ROUGH))
         if coef is not None:
             return coef
-    return _refined(matrix.astype(np.float64), target, ridge, 1)
+    factor = ridge_factor(matrix.astype(np.float64), ridge, overwrite=True)
+    return None if factor is None else linalg.cho_solve(factor, target, check_finite=False)
 
 
 def _refined(matrix: NDArray, target: NDArray, ridge: float, steps: int) -> NDArray | None:
-    """(matrix + ridge I)⁻¹ target by a factor in the dtype of the matrix, if that has one."""
+    """(matrix + ridge I)⁻¹ target by a factor in the dtype of the matrix; None without a factor."""
     factor = ridge_factor(matrix, ridge)
     if factor is None:
         return None

@@ -448,9 +448,14 @@ def _ridge_fits(Z: NDArray, target: NDArray, strengths: list[Any]) -> Iterator[N
         yield from (_solved(gram, strength, sums) for strength in strengths)
 
 
-def ridge_factor(matrix: NDArray, ridge: float) -> tuple[NDArray, bool] | None:
-    """The factor of ``matrix + ridge I`` as ``cho_solve`` takes it, if rounding leaves one."""
-    system = matrix.copy()
+def ridge_factor(
+    matrix: NDArray, ridge: float, overwrite: bool = False
+) -> tuple[NDArray, bool] | None:
+    """Factor of ``matrix + ridge I`` for ``cho_solve``; None if rounding leaves none.
+
+    With ``overwrite`` the factor takes the memory of ``matrix``.
+    """
+    system = matrix if overwrite else matrix.copy()
     system.flat[:: len(system) + 1] += ridge
     return (system.T, True) if cholesky_in_place(system) else None
 
