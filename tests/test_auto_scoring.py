@@ -23,11 +23,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.auto import base, leaves, search
+from mercer.auto import base, search
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.scoring import ByScorer, Judge
 from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
 
 pytestmark = pytest.mark.usefixtures("few_treatments")
 
@@ -203,9 +204,8 @@ def test_callables_see_the_held_out_rows_as_they_were_given(form):
 
 
 def test_leaves_are_chosen_by_the_scorer(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 400)
-    monkeypatch.setattr(leaves, "_LEAST", 400)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (400, 400))
     X, y = friedman(2400)
     model = AutoKernelClassifier(scoring="roc_auc", random_state=100).fit(X, y > 15)
     assert "leaves" in model.search_results_["stage"]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import LocalKernelRegressor, persistence, solvers
-from mercer.auto import base
+from mercer.auto.tuning import TUNING
 from mercer.cli.app import app
 from mercer.cli.cluster import Counts, Watched, _Progress
 from mercer.distributed import Here, Part, Run, Shard, gathered
@@ -259,7 +259,7 @@ def test_a_checkpoint_needs_block_descent(folder):
 
 @limited(120)
 def test_leaves_over_a_cluster_are_told_and_scored(folder, address, monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 150)
+    monkeypatch.setattr(TUNING, "exact_rows", 150)
     done = fit("--scheduler", address, "--drop", "dear,w", "--time-budget", "5")
     assert done.exit_code == 0, done.output
     assert isinstance(persistence.load("m.skops").kernel_machine_, LocalKernelRegressor)

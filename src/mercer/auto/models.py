@@ -63,7 +63,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
         ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
-        "kernel" ("laplacian", "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of
+        "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (of
         inputs whose median distance is 1), "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
@@ -282,7 +282,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
         ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
-        "kernel" ("laplacian", "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of
+        "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (of
         inputs whose median distance is 1) and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
