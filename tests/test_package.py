@@ -32,8 +32,6 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name):
-    if "on_device.fused" in name:  # Triton is for the few who have a GPU
-        pytest.importorskip("triton")
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
