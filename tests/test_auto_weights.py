@@ -10,11 +10,12 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, GradientScaler, TablePreparer
 from mercer.auto import base, leaves
-from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
 from mercer.auto.trials import feature_responses
+from mercer.estimators.probabilities import Probabilities
 from mercer.maps import IdentityMap
 
 pytestmark = pytest.mark.usefixtures("few_treatments")

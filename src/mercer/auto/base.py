@@ -373,13 +373,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             estimator._check_state()
         fit = all(map(_is_whole, self._pipelines()))
         state.check("best_estimator_", f"be of the steps {', '.join(STEPS)}", fit)
-        if "validation_score_" in vars(self):  # models saved by 0.1.0 have none
-            state.instance("validation_score_", float)
-            state.integer("n_validation_rows_")
+        state.instance("validation_score_", float)
+        state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
-        if "feature_importances_" in vars(self):  # which models of older versions lack
-            state.array("feature_importances_", (self.n_features_in_,), "d")
+        state.array("feature_importances_", (self.n_features_in_,), "d")
 
     def _score(self, X: Any, y: Any, sample_weight: Any, usual: Callable[..., float]) -> float:
         """By ``scoring`` if there is one, else as ``usual``."""
