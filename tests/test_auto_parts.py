@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
 from mercer.auto import AutoKernelRegressor, LogTargetRegressor
-from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import cut_for
@@ -20,6 +20,7 @@ from mercer.auto.parts import Part, leaf_parts, splits
 from mercer.auto.search import Search
 from mercer.auto.targets import LogShift, log_shift, smeared
 from mercer.auto.trials import Settings, feature_responses
+from mercer.estimators.probabilities import Probabilities
 from mercer.maps import IdentityMap
 
 # trials

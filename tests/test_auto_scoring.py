@@ -298,13 +298,13 @@ def test_a_model_with_a_scorer_is_cloned_searched_and_kept(tmp_path):
         assert again.score(X, y) == model.score(X, y)
 
 
-def test_files_of_before_there_were_scores_still_load():
+def test_a_file_without_a_setting_takes_its_default():
     X, y = friedman(100)
     model = AutoKernelClassifier(random_state=100).fit(X, y > 15)
     state = model.__getstate__()
-    new = ("scoring", "class_weight", "validation_score_", "n_validation_rows_")
     older = AutoKernelClassifier.__new__(AutoKernelClassifier)
-    older.__setstate__({name: value for name, value in state.items() if name not in new})
+    settings = ("scoring", "class_weight")
+    older.__setstate__({name: value for name, value in state.items() if name not in settings})
     np.testing.assert_array_equal(older.predict_proba(X), model.predict_proba(X))
     assert older.scoring is None
     model.validation_score_ = "high"

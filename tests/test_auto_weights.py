@@ -9,12 +9,13 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, GradientScaler, TablePreparer
-from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
 from mercer.auto.trials import feature_responses
 from mercer.auto.tuning import TUNING
+from mercer.estimators.probabilities import Probabilities
 from mercer.maps import IdentityMap
 
 pytestmark = pytest.mark.usefixtures("few_treatments")

@@ -93,7 +93,6 @@ def test_processes_of_this_machine_are_started_and_ended(folder):
     ("arguments", "message"),
     [
         (("--workers", 2, "--scheduler", "tcp://a:1"), "must be left out beside"),
-        (("--workers", 2, "--mpi"), "--workers must be left out beside --mpi"),
         (("--workers", 0), "must be greater than or equal to 1; got '0'"),
         (("--workers", 2, "--sparse"), "--sparse must be left out beside --workers"),
         (("--workers", 2, "--groups", "w"), "--groups must be left out beside --workers"),
@@ -136,13 +135,6 @@ def test_a_scheduler_that_is_not_there_is_named(folder, monkeypatch):
     assert done.stderr.strip().endswith(
         "mercer: Dask's scheduler cannot be reached at tcp://127.0.0.1:1."
     )
-
-
-def test_ranks_of_a_job_that_do_not_share_their_work_are_refused(folder, monkeypatch):
-    monkeypatch.setenv("PMI_SIZE", "4")
-    done = fit()
-    assert done.exit_code == 1
-    assert "--mpi makes them share the work" in " ".join(done.stderr.split())
 
 
 class Sum(Part):

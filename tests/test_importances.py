@@ -250,5 +250,3 @@ def test_importances_that_do_not_fit_are_refused():
         model.feature_importances_ = wrong
         with pytest.raises(ValueError, match="feature_importances_ of a fitted"):
             model.predict(X)
-    del model.feature_importances_  # as in models that an older version saved
-    model.predict(X)

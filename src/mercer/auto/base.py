@@ -146,7 +146,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         monitor.end_fit()
 
     def _form(self, search: Search, X: Any, end: float) -> Form:
-        """Make the last trials, and return the form of the model of all rows: exact, leaves or features."""
+        """Make the last trials, and return the form of the model: exact, leaves or features."""
         n, n_inputs = X.shape
         if sparse.issparse(X) or n_inputs > TUNING.most_dense:
             if n <= TUNING.exact_rows and search.on_few_inputs(n_inputs):
@@ -361,13 +361,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             estimator._check_state()
         fit = all(map(_is_whole, self._pipelines()))
         state.check("best_estimator_", f"be of the steps {', '.join(STEPS)}", fit)
-        if "validation_score_" in vars(self):  # models saved by 0.1.0 have none
-            state.instance("validation_score_", float)
-            state.integer("n_validation_rows_")
+        state.instance("validation_score_", float)
+        state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
-        if "feature_importances_" in vars(self):  # which models of older versions lack
-            state.array("feature_importances_", (self.n_features_in_,), "d")
+        state.array("feature_importances_", (self.n_features_in_,), "d")
 
     def _score(self, X: Any, y: Any, sample_weight: Any, usual: Callable[..., float]) -> float:
         """Score of predictions by ``scoring``, or by ``usual`` without it."""

@@ -168,8 +168,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             levels = checked_quantiles(quantiles)
             if "_errors_" not in vars(self):
                 raise ValueError(
-                    "quantiles need a model of this version, which keeps the signs of errors; "
-                    "fit it again."
+                    "quantiles need errors on held-out rows, which an interrupted fit lacks; fit "
+                    "the model again."
                 )
             return self._at_scores(X, self.spread_.quantiles(levels))
         predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
@@ -240,7 +240,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     def _check_state(self) -> None:
         super()._check_state()
-        if "_errors_" in vars(self):  # models saved by 0.1.0 have none
+        if "_errors_" in vars(self):  # absent after an interrupt
             State(self).instance("_errors_", HeldErrors)._check_state()
 
     def _calibrate(self, search: Search) -> None:

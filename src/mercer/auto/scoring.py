@@ -152,7 +152,7 @@ class ByScorer(Judge):
         return self._on(rows).score(self._answers(responses, rows, transform))
 
     def _on(self, rows: NDArray) -> _Rows:
-        """Targets and end scores of some rows, cached as the next responses are likely of the same."""
+        """Targets and end scores of some rows, cached for the next responses to them."""
         with self._lock:
             if self._latest is None or self._latest.rows is not rows:
                 truth, weights = self.goal.truth(rows, "identity"), self.goal.weights_of(rows)

@@ -2,7 +2,7 @@
 
 An engine holds shards, rows that stay together, each in the memory of a worker. Everything that
 touches rows is a function that an engine calls there; what it returns is small, or is summed where
-it is made. This is all that an engine offers: ``Here`` in this process, Dask and MPI over many.
+it is made. This is all that an engine offers: ``Here`` in this process, ``DaskEngine`` over many.
 """
 
 from __future__ import annotations

@@ -172,8 +172,8 @@ class Posteriors(FeatureModel):
         """The posterior and the prior variance (k,)."""
         if vars(self).get("_total_weight_") is None:
             raise ValueError(
-                f"{asked} needs a model fitted in memory, by this version or later, with "
-                "loss='squared' and penalty='l2': fit it again."
+                f"{asked} needs a model fitted in memory with loss='squared' and penalty='l2': fit "
+                "it again."
             )
         _check_strength(self.alpha_, asked)
         map_ = self.feature_map_

@@ -228,7 +228,7 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
-    source = _SOURCES.get(settings.get("scales", ""), "")  # none in old files
+    source = _SOURCES.get(settings["scales"], "")
     return f"{settings['kernel']}, {numbers}, {scales}{turned}{source}"
 
 
