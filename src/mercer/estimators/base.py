@@ -240,7 +240,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return self._responses_of(self._checked(X)) if responses is None else responses
 
     def _responses_of(self, X: Any) -> NDArray:
-        """The same of rows that are checked, which may be prepared when they are read."""
+        """Responses to checked rows, which may be prepared when they are read."""
         weights = self.map_coef_.T
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)

@@ -48,7 +48,7 @@ _PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than
 
 @dataclass(frozen=True)
 class _Course:
-    """How scales are learned from exact machines of a kernel."""
+    """Settings by which exact machines of a kernel learn scales."""
 
     metric: str  # whose median distance is 1 when the kernel's gamma is
     ridge: float
@@ -312,7 +312,7 @@ def learned_scales(
     first: NDArray | None = None,
     weights: NDArray | None = None,
 ) -> NDArray:
-    """What a scaler learns of rows that are checked: scales (d,), or (d, d) if ``full``.
+    """Scales (d,), or (d, d) if ``full``, that a scaler learns from checked rows.
 
     They do not bring the median distance between rows to 1. A scaler with a kernel need not learn
     again what one without it learned ``first``, with a power of 1.

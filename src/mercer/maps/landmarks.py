@@ -1,4 +1,4 @@
-"""Which landmarks stand for the data: rows drawn by what they add, or the centres of clusters.
+"""Selection of landmarks: rows drawn by their leverage or residual, or centres of clusters.
 
 ``X`` holds n checked rows, m is below n; kernels are computed in float64 whatever the data are.
 """
@@ -289,7 +289,7 @@ def _thinned(
     uniform: NDArray[np.float64],
     most: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Which candidates to accept, at most ``most``, and the Cholesky factor of their residual.
+    """Accepted candidates, at most ``most``, and the Cholesky factor of their residual.
 
     A candidate was proposed by a diagonal that those accepted before it have lowered since; it is
     accepted with the ratio of the two.

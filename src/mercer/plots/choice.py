@@ -42,7 +42,7 @@ _KNOWN = "AutoKernelClassifier or AutoKernelRegressor"
 
 
 class SearchDisplay(Display):
-    """What the search of an automatic model tried: the least loss of every group and stage.
+    """Trials of an automatic model: the least loss of every group and stage.
 
     A group has the same treatment of the columns, scales and kernel; gamma and the strength of the
     penalty differ within it. Later stages fit more rows, and only some of the groups. Make it with

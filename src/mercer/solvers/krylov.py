@@ -77,7 +77,7 @@ class KrylovState(State):
 
     @property
     def at_work(self) -> NDArray[np.bool_]:
-        """Of every group, whether it is among ``groups``."""
+        """Mask of all groups: True for those in ``groups``."""
         mask = np.zeros(len(self.relative), dtype=bool)
         mask[self.groups] = True
         return mask

@@ -130,7 +130,7 @@ class DeviceBinned(DeviceTiles):
         return self.device.host(self._whole_sums(ones)[:, 0])
 
     def occupancy(self) -> Occupancy:
-        """How many rows share a bin: one pass over the codes."""
+        """Sizes of the bins, by one pass over the codes."""
         sizes = self.counts()
         largest = [part.max(initial=0) for part in np.split(sizes, self.offsets[1:-1])]
         counts, n_bins = np.unique(sizes[sizes > 0], return_counts=True)
@@ -226,7 +226,7 @@ class DeviceBinned(DeviceTiles):
         return total / unit + 0.0 * most
 
     def _whole_sums(self, v: Any) -> Any:
-        """The same of whole numbers (n, k), int64."""
+        """Sums of whole numbers (n, k), int64, over the rows of each bin."""
         out = v.new_zeros((self.shape[1], v.shape[1]))
         for columns, places in self._grids():
             n_columns = columns.stop - columns.start

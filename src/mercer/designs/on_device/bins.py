@@ -136,6 +136,6 @@ def short_codes(device: Device, codes: Any, kind: Any) -> Any:
 
 
 def wide_codes(codes: Any) -> Any:
-    """The same back, int64."""
+    """Codes as int64, without their sign."""
     wide = codes.long()
     return wide.bitwise_and_((1 << (8 * codes.element_size())) - 1)

@@ -183,7 +183,7 @@ class DeviceKernel(KernelColumns):
         return like_kind(sums, vector, self.device)
 
     def _device_product(self, w: Any, points: PreparedRows, landmarks: PreparedRows) -> Any:
-        """The same of a tensor (m, k), summed up in float64."""
+        """Product with a tensor (m, k), summed in float64."""
         torch = self.device.torch
         total = torch.zeros((len(points), w.shape[1]), dtype=torch.float64, device=w.device)
         for rows, columns, entries in self._device_tiles(points, landmarks):
