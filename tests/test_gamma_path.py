@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, kernels, persistence, solvers
 from mercer.estimators.selection import held_out
 from mercer.maps import IdentityMap, Nystroem, RandomBinning, RandomFourier
@@ -24,7 +24,8 @@ SPLIT_ROWS = {
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         KernelRegressor(gamma_path=[0.01, 0.1], n_components=32),
         KernelClassifier(gamma_path=[0.01, 0.1], n_components=32),
