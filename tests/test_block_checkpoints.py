@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from _covering import pairwise
 from _systems import ALPHAS, KERNEL, KINDS, distance, epochs, exactly, make, quietly
 from mercer import config_context
 from mercer.designs import Dense, KernelColumns
@@ -39,8 +40,10 @@ def interrupting(after):
     return callback
 
 
-@pytest.mark.parametrize("after", [1, 2, 5])
-@pytest.mark.parametrize("trace", ["epoch", "block"])
+@pytest.mark.parametrize(
+    ("kind", "accelerated", "trace", "after"),
+    pairwise(KINDS, [True, False], ["epoch", "block"], [1, 2, 5]),
+)
 def test_an_interrupted_fit_goes_on_to_the_last_bit(kind, accelerated, trace, after, tmp_path, rng):
     problem = make(kind, rng, n_outputs=2)
     settings = {"tol": 1e-3, "trace": trace, "accelerated": accelerated}

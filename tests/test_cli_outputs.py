@@ -92,12 +92,17 @@ def test_files_of_others_are_replaced_by_force_alone(content):
 
 def test_files_of_mercer_and_empty_ones_are_replaced_unasked():
     pytest.importorskip("matplotlib")
-    for name in ("p.csv", "p.parquet", "m2.skops", "m.html"):
-        Path(name).touch()
-    for _ in range(2):
+    outputs = [Path(name) for name in ("p.csv", "p.parquet", "m2.skops", "m.html")]
+    for path in outputs:
+        path.touch()
+    for _ in range(2):  # empty files, then those of the first round
         done(*PREDICT, "--out", "p.csv", "--id", "x")
         done(*PREDICT, "--out", "p.parquet")
         done(*FIT, "--out", "m2.skops", "--report", "m.html")
+        for path in outputs:
+            assert path.stat().st_size > 0
+            assert path.stat().st_mtime > 0
+            os.utime(path, (0, 0))
 
 
 def test_files_that_comparisons_would_change_are_records_and_figures_of_mercer():

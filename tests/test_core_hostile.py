@@ -64,7 +64,9 @@ def test_the_stub_names_the_functions_and_arguments_of_the_module():
 def test_arguments_go_by_the_names_of_the_stub_where_it_lets_them(name):
     for call in CALLS:
         if call.name == name and name != "AsyncSteps":
-            call.function()(**call.packed(call.make()))
+            call.function()(**call.packed(call.make()))  # raises TypeError for an unknown name
+            with pytest.raises(TypeError):
+                call.function()(**call.packed(call.make()), no_such_argument=1)
 
 
 def test_the_stub_is_made_from_the_core():

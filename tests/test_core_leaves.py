@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from _core_twins import LEVELS, run_at_level
+from _covering import pairwise
 from mercer import _core
 from test_core_kernels import NAMES, PARAMETER, twin
 
@@ -89,9 +90,9 @@ def test_iterations_are_the_same_with_any_number_of_threads(rng):
     np.testing.assert_array_equal(alone, together)
 
 
-@pytest.mark.parametrize("fit", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize(
+    ("name", "weighted", "fit"), pairwise(SMOOTH, [False, True], [False, True])
+)
 def test_leaves_are_solved_as_in_float64(rng, name, weighted, fit):
     problem = Problem(rng)
     ridges = (0.1, 2.0)

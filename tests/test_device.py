@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import mercer
+from _covering import pairwise
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,
@@ -52,9 +53,9 @@ def far_rows(rng, n, dtype):
     return X
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: f"{type(kernel).__name__}")
-@pytest.mark.parametrize("own", [True, False], ids=["rows", "landmarks"])
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "own"), pairwise(KERNELS, TOLERANCE, [True, False]), ids=str
+)
 def test_products_are_those_of_the_processor(kernel, dtype, own, rng):
     X = far_rows(rng, 700, dtype)
     landmarks = None if own else X[rng.permutation(700)[:90]]

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import mercer
+from _covering import pairwise
 from mercer import (
     KernelClassifier,
     KernelRegressor,
@@ -271,8 +272,10 @@ def test_large_rows_that_are_scaled_go_to_the_device(rng, monkeypatch):
 # -- leaves ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "weighted", "dtype"),
+    pairwise(["logistic", "squared_hinge"], [False, True], [np.float32, np.float64]),
+)
 def test_leaves_of_other_losses_are_solved_as_on_the_processor(loss, weighted, dtype, rng):
     X, new = rng.normal(size=(400, 3)).astype(dtype), rng.normal(size=(60, 3)).astype(dtype)
     y = X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=400) > 0

@@ -410,14 +410,14 @@ def interrupting(after):
 def test_an_interrupted_fit_goes_on_with_other_shards(kind, after, tmp_path, rng):
     seed = int(rng.integers(1000))
     made = {q: make(kind, np.random.default_rng(seed), edges=EDGES[q])[1] for q in (1, 4, 7)}
-    settings = {"trace": "block", "tol": 1e-5, "n_epochs": 300, "block_size": 9}
+    settings = {"trace": "block", "tol": 1e-5, "n_epochs": 8, "block_size": 9}
     whole = descend(made[1], **settings)
     settings |= {"checkpoint": tmp_path / "fit", "checkpoint_every": 1}
     broken = descend(made[4], callback=interrupting(after), **settings)
     assert any(result.interrupted for result in broken)
     n_blocks = []
     resumed = descend(made[7], callback=lambda state: n_blocks.append(state.n_blocks), **settings)
-    assert n_blocks[0] <= after + 1  # what was done after the last checkpoint is done again
+    assert after <= n_blocks[0] <= after + 1  # one block at most is done again
     for one, other in zip(resumed, whole, strict=True):
         np.testing.assert_allclose(one.coef, other.coef, atol=1e-9)
         assert one.n_iter == other.n_iter

@@ -5,11 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.compact
 import mercer.maps.embedding
 import mercer.maps.nested
+from _conventions import parametrize_with_settings
 from mercer.designs import Dense, Lazy
 from mercer.kernels import Gaussian, Laplacian
 from mercer.maps import (
@@ -111,13 +111,12 @@ class TestSubspaceEmbeddingOfTheData(EmbeddingLaws):
         return SubspaceEmbedding("linear", 2, random_state=1, **settings)
 
 
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [SubspaceEmbedding(n_components=4), CompactFeatures(n_components=4)],
     [
-        SubspaceEmbedding(n_components=4),
         SubspaceEmbedding(n_components=4, sketch="srht"),
-        CompactFeatures(n_components=4),
         CompactFeatures("binning", n_components=4, sketch="gaussian"),
-    ]
+    ],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from _polars import pl
 from mercer import KernelClassifier, KernelRegressor
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
@@ -26,15 +26,14 @@ LOSSES = ["squared", "logistic", "squared_hinge", "multinomial"]
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [KernelRegressor("binning"), KernelClassifier("binning")],
     [
-        KernelRegressor("binning"),
         KernelRegressor("binning", loss="huber"),
-        KernelClassifier("binning"),
         KernelClassifier("fourier", n_components=64, random_state=0),
-        KernelClassifier("fourier", loss="multinomial"),
+        KernelClassifier("fourier", n_components=64, loss="multinomial"),
         KernelClassifier("binning", n_components=32, loss="logistic"),
-    ]
+    ],
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

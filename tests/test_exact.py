@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.exact
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, config_context, persistence
 from mercer.designs import KernelColumns
 from mercer.kernels import NGram
@@ -57,7 +57,8 @@ class ExactClassifier(KernelClassifier):
     n_components = property(lambda self: None, lambda self, value: None)
 
 
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         ExactRegressor("exact"),
         ExactRegressor("exact", alphas=[1e-4, 1e-2], selection="loo"),

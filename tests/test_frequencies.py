@@ -4,9 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.frequencies
+from _conventions import parametrize_with_settings
 from mercer._random import Streams
 from mercer.estimators import KernelRegressor
 from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Laplacian, NotRepresentable
@@ -50,7 +50,8 @@ class TestSobolOfARadialLaw(MapLaws):
         )
 
 
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         RandomFourier(n_components=6, sampling="orthogonal"),
         RandomFourier("exponential", n_components=6, form="pair", sampling="structured"),

@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, kernels, persistence, solvers
 from mercer.estimators.selection import held_out
 from mercer.maps import IdentityMap, Nystroem, RandomBinning, RandomFourier
@@ -24,7 +24,8 @@ SPLIT_ROWS = {
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         KernelRegressor(gamma_path=[0.01, 0.1], n_components=32),
         KernelClassifier(gamma_path=[0.01, 0.1], n_components=32),
@@ -254,13 +255,16 @@ def test_prediction_speaks_of_unseen_boxes_once_for_all_chunks(monkeypatch):
     found.predict(mixed)  # nor where the share over all rows is small
 
 
-def test_default_settings_do_not_speak_of_unseen_bins():
+def test_default_settings_do_not_warn_of_unseen_bins(recwarn):
     for d in (1, 3, 6, 10):
         rng = np.random.default_rng(d)
         X, new = rng.normal(size=(300, d)), rng.normal(size=(100, d))
         KernelRegressor("binning", random_state=0).fit(X, X[:, 0]).predict(new)
+    assert not recwarn.list
 
 
-def test_trials_do_not_speak_of_unseen_bins():
+def test_trials_of_a_path_do_not_warn_of_unseen_bins(recwarn):
     X, y = waves()
-    model(gamma_path=[0.1, 100.0]).fit(X, y)
+    chosen = model(gamma_path=[0.1, 100.0]).fit(X, y)
+    assert not recwarn.list
+    assert chosen.feature_map_.kernel_.gamma == 0.1

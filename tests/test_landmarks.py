@@ -5,9 +5,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.landmarks
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, persistence
 from mercer.kernels import Gaussian, Laplacian
 from mercer.maps import Nystroem
@@ -18,13 +18,14 @@ CHOICES = ["uniform", "kmeans", "leverage", "rpcholesky"]
 DRAWN = ["uniform", "leverage", "rpcholesky"]
 
 
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         Nystroem(landmarks="kmeans", n_components=6),
         Nystroem(landmarks="leverage", n_components=6),
         Nystroem(landmarks="rpcholesky", n_components=6),
         Nystroem(whiten=False),
-    ]
+    ],
 )
 @pytest.mark.filterwarnings("ignore:n_components=6 exceeds")
 def test_scikit_learn_checks(estimator, check):

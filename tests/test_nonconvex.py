@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, SparseKernelClassifier, SparseKernelRegressor
 from mercer.designs import Dense
 from mercer.losses import Correntropy, Sigmoid
@@ -110,11 +110,12 @@ def test_models_begin_where_a_convex_loss_ends(rng):
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         KernelRegressor("fourier", loss="correntropy", random_state=0),
         KernelClassifier("binning", loss="sigmoid", random_state=0),
-    ]
+    ],
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

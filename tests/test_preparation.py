@@ -9,9 +9,9 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
+from _conventions import parametrize_with_settings
 from _polars import pl
 from mercer import TablePreparer, persistence
 from mercer.preparation import numeric
@@ -24,8 +24,9 @@ EXPECTED = {
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
-@parametrize_with_checks(
-    [TablePreparer(), TablePreparer("quantile", max_integers=10), TablePreparer("standard")],
+@parametrize_with_settings(
+    [TablePreparer()],
+    [TablePreparer("quantile", max_integers=10), TablePreparer("standard")],
     expected_failed_checks=lambda _: EXPECTED,
 )
 def test_scikit_learn_conventions(estimator, check):

@@ -101,8 +101,9 @@ def test_without_a_penalty_the_objective_is_that_of_the_linear_program(table):
     assert value == pytest.approx(program.fun, rel=1e-6)
 
 
-@pytest.mark.parametrize("feature_map", MAPS, ids=lambda m: getattr(m, "kernel", m))
-@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("feature_map", "level"), list(zip(MAPS, [0.1, 0.5, 0.9, 0.1, 0.9], strict=True)), ids=str
+)
 def test_a_share_level_of_the_training_rows_is_below(feature_map, level, table):
     X, y = table
     model = KernelRegressor(feature_map, loss=Quantile(level), random_state=0).fit(X, y)

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from mercer import GradientScaler, KernelRegressor, persistence
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.scales import _root, _smooth_fit, learned_scales
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [GradientScaler()],
     [
-        GradientScaler(),
         GradientScaler(0.0),
         GradientScaler(full=True),
         GradientScaler(kernel="laplacian"),

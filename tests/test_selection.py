@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, persistence, solvers
 from mercer.estimators.selection import held_out, split_key
 from mercer.maps import IdentityMap, RandomFourier
@@ -20,7 +20,8 @@ SPLIT_ROWS = {
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
-@parametrize_with_checks(
+@parametrize_with_settings(
+    [],
     [
         KernelRegressor(n_components=32, alphas=[1e-4, 1e-2], selection="holdout"),
         KernelClassifier("fourier", n_components=32, alphas=[1e-4, 1e-2], selection="holdout"),

@@ -44,55 +44,49 @@ from mercer.cli.roles import Roles, names_in
 if TYPE_CHECKING:
     from mercer.cli.data import Labelled
 
+
+def _valued(metavar: str, text: str, *names: str) -> Any:
+    """Option that takes a value, which the help shows as ``metavar``."""
+    return typer.Option(*names, metavar=metavar, help=text)
+
+
 ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
 MapName = Annotated[
     str | None,
-    typer.Option(
-        "--map",
-        metavar="NAME",
-        help="binning, fourier, fastfood, nystroem, exact, tefm, compact, perceptron, stump, tree, "
+    _valued(
+        "NAME",
+        "binning, fourier, fastfood, nystroem, exact, tefm, compact, perceptron, stump, tree, "
         "ngrams or linear.",
+        "--map",
     ),
 ]
 Components = Annotated[int | None, typer.Option(help="Grids, frequencies, landmarks: features.")]
 KernelName = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth.",
+    _valued(
+        "NAME", "gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth."
     ),
 ]
-Gamma = Annotated[
-    str | None, typer.Option(metavar="NUMBER", help="Scale of the kernel; or scale, median.")
-]
+Gamma = Annotated[str | None, _valued("NUMBER", "Scale of the kernel; or scale, median.")]
 GammaPath = Annotated[
     str | None,
-    typer.Option(
-        metavar="NUMBERS", help="Values to choose gamma from on held-out rows, such as 0.01,0.1,1."
-    ),
+    _valued("NUMBERS", "Values to choose gamma from on held-out rows, such as 0.01,0.1,1."),
 ]
 Alpha = Annotated[float | None, typer.Option(help="Weight of the penalty; by default set from n.")]
 Alphas = Annotated[
     str | None,
-    typer.Option(
-        metavar="NUMBERS",
-        help="Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4.",
-    ),
+    _valued("NUMBERS", "Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4."),
 ]
 LossName = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="squared, huber, logistic, squared_hinge, smooth_hinge, multinomial."
-    ),
+    _valued("NAME", "squared, huber, logistic, squared_hinge, smooth_hinge, multinomial."),
 ]
-SolverName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="auto, cholesky, cg, block, newton-cg, cd.")
-]
+SolverName = Annotated[str | None, _valued("NAME", "auto, cholesky, cg, block, newton-cg, cd.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Where --solver block keeps how far it is: the same command goes on from there, on "
+    _valued(
+        "FOLDER",
+        "Where --solver block keeps how far it is: the same command goes on from there, on "
         "any number of workers.",
     ),
 ]
@@ -112,36 +106,26 @@ Scale = Annotated[
 TimeBudget = Annotated[
     float | None, typer.Option(help="Seconds that the automatic choice and the fit may take.")
 ]
-Weights = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column of weights of the rows, of at least 0.")
-]
+Weights = Annotated[str | None, _valued("NAME", "Column of weights of the rows, of at least 0.")]
 Groups = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Column of groups: the rows of one are never parted when settings are judged.",
-    ),
+    _valued("NAME", "Column of groups: the rows of one are never parted when settings are judged."),
 ]
 Scoring = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2.",
-    ),
+    _valued("NAME", "Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2."),
 ]
 ClassWeight = Annotated[
     str | None,
-    typer.Option(
+    _valued(
+        "WEIGHTS",
+        "balanced, a weight for each label such as no=1,yes=5, or a JSON object of them.",
         "--class-weight",
-        metavar="WEIGHTS",
-        help="balanced, a weight for each label such as no=1,yes=5, or a JSON object of them.",
     ),
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(
-        metavar="LABEL", help="Class that --scoring is of, against all others, such as yes."
-    ),
+    _valued("LABEL", "Class that --scoring is of, against all others, such as yes."),
 ]
 Folds = Annotated[
     int | None,
@@ -152,15 +136,13 @@ Folds = Annotated[
         help="Score by K-fold cross-validation as well, which takes K more fits.",
     ),
 ]
-Report = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a page about the model, as HTML.")
-]
+Report = Annotated[Path | None, _valued("FILE", "Write a page about the model, as HTML.")]
 DeviceName = Annotated[
     str | None,
-    typer.Option(
+    _valued(
+        "NAME",
+        "Where an exact kernel or landmarks are computed: cpu, cuda or cuda:<number>.",
         "--device",
-        metavar="NAME",
-        help="Where an exact kernel or landmarks are computed: cpu, cuda or cuda:<number>.",
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell every stage, in a line each.")]
