@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from mercer import DualKernelSVC, KernelRegressor
+from mercer.maps import RandomFourier
 from mercer.preparation import TablePreparer
 
 RNG = np.random.default_rng(0)
@@ -39,6 +40,22 @@ def test_models_refuse_a_number_beyond_floats_with_its_place(value, of):
     for model in (KernelRegressor(), DualKernelSVC()):
         with pytest.raises(ValueError, match=f"row 1 of column {column} holds a larger one"):
             model.fit(X, [0, 1])
+
+
+@pytest.mark.parametrize("of", [list, np.array, pd.DataFrame])
+@pytest.mark.parametrize("model", [KernelRegressor("linear"), DualKernelSVC(), RandomFourier()])
+def test_models_warn_of_integers_that_float64_rounds_to_one(model, of):
+    ids = [[0, 2**60 + i] for i in range(40)]
+    X = of(ids) if of is not np.array else np.array(ids)
+    with pytest.warns(UserWarning, match=r"column '(x?1)' of X .* beyond 2\*\*53") as caught:
+        model.fit(X, np.arange(40) % 2)
+    assert len(caught) == 1
+
+
+def test_models_do_not_warn_of_large_integers_that_float64_tells_apart(recwarn):
+    X = np.array([[0, 2**60 + 2**40 * i] for i in range(40)])
+    KernelRegressor("linear").fit(X, Y).predict(X)
+    assert not recwarn.list
 
 
 def test_a_signalling_nan_is_missing():

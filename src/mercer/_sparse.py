@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, timedelta
 from itertools import chain
 from typing import Any
@@ -28,6 +31,7 @@ OF_DATES = "derive numbers from them, such as days since a first date"  # the re
 # Bytes that the scale, the norm and so on of a row or column take, and how many need no question.
 _BYTES = 32.0
 _FEW = 1 << 20
+_WHOLE = 2**53  # float64 holds all whole numbers up to this one
 # Numbers that SciPy's routines cannot add, and the type that holds them.
 _WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
 
@@ -44,6 +48,7 @@ def sound(X: Any, name: str = "X") -> Any:
     if not sparse.issparse(X):
         refuse_foreign(X, name)
         _refuse_too_large(X, name)
+        _warn_of_rounding(X, name)
         return X
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
@@ -92,6 +97,43 @@ def _refuse_too_large(X: Any, name: str) -> None:
     row, place = np.argwhere(np.isinf(floats))[0].tolist()
     column = f"x{place}" if columns is None else str(X.columns[place])
     raise ValueError(too_large(name, row, column))
+
+
+def _warn_of_rounding(X: Any, name: str) -> None:
+    """Warn if a column of a dense table holds two whole numbers that are one float64."""
+    for column, values in _columns_of_integers(X):
+        if not values.size or max(int(values.max()), -int(values.min())) <= _WHOLE:
+            continue
+        found = np.unique(values)
+        same = np.flatnonzero(np.diff(found.astype(np.float64)) == 0.0)
+        if len(same):
+            one, other = found[same[0] : same[0] + 2].tolist()
+            warnings.warn(
+                f"column {column!r} of {name} holds whole numbers beyond 2**53 that float64 "
+                f"rounds to one, such as {one} and {other}; subtract an offset from the column, "
+                "or leave it out if it numbers the rows.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return
+
+
+def _columns_of_integers(X: Any) -> Iterator[tuple[str, NDArray]]:
+    """Names and values of the columns of 64-bit integers."""
+    if isinstance(X, (list, tuple)):
+        with suppress(Exception):  # scikit-learn says what is wrong
+            X = np.asarray(X)
+    if isinstance(X, np.ndarray):
+        if X.ndim == 2 and X.dtype.kind in "iu" and X.dtype.itemsize == 8:
+            yield from ((f"x{j}", X[:, j]) for j in range(X.shape[1]))
+        return
+    kinds = getattr(X, "dtypes", None)  # of a table
+    if np.iterable(kinds) and hasattr(X, "columns"):
+        for column, kind in zip(X.columns, kinds, strict=True):
+            if str(kind).lower() in ("int64", "uint64"):
+                values = np.asarray(X[column])
+                if values.dtype.kind in "iu":  # not so where cells are missing
+                    yield str(column), values
 
 
 def refuse_foreign(values: Any, name: str) -> None:
