@@ -350,7 +350,6 @@ FILE_FAULTS = {
     "hurt.csv.gz": (gzip.compress(CSV)[:12] + b"\0\0\0\0", "truncated or damaged"),
     "cut.npz": (npz(X=np.eye(9))[:300], "truncated or damaged"),
     "text.npz": (CSV, "not NPZ by its content"),
-    "book.xlsx": (b"PK\x03\x04" + b"\0" * 40, "a workbook, which is not read: convert it"),
     "model.pkl": (b"\x80\x04\x95\0\0\0", "none of the formats that can be read"),
     "binary.csv": (b"a,b\n1,\0\0\n", "none of the formats that can be read"),
     "prose.txt": (b"once upon a time\n", "neither LIBSVM text nor CSV"),

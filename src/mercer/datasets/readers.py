@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import struct
 import tokenize
 import zipfile
@@ -25,18 +24,26 @@ from .base import DataError, Table
 from .csv_text import CsvText
 from .files import Input, existing
 from .libsvm import looks_like_libsvm, read_libsvm
-from .tables import ParquetColumns, read_csv, read_parquet
+from .other_tables import OtherColumns, other_format
+from .tables import ParquetColumns, read_columns, read_csv
 
 _CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 _LIBSVM_SUFFIXES = (".libsvm", ".svm", ".svmlight")
 _TEXT_SUFFIXES = (*_CSV_SUFFIXES, *_LIBSVM_SUFFIXES)
-_JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 # What a damaged archive or header raises besides what its compression does.
 _UNREADABLE = (ValueError, TypeError, RuntimeError, OverflowError, SyntaxError, struct.error)
-# Start of an object, or of a list of objects or lists, behind a mark of UTF-8.
-_JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\{\s*\"|\[\s*[\[{])")
-_FORMATS = "LIBSVM text, CSV, Parquet and NPZ"
+_WORDS = {
+    "libsvm": "LIBSVM text",
+    "csv": "CSV",
+    "parquet": "Parquet",
+    "npz": "NPZ",
+    "feather": "Feather",
+    "json": "JSON",
+    "json lines": "JSON lines",
+    "excel": "Excel",
+}
+_FORMATS = "LIBSVM text, CSV, Parquet, NPZ, Feather, JSON and Excel"
 
 
 def read(
@@ -49,7 +56,10 @@ def read(
     zero_based: bool | None = None,
     raw: bool = False,
 ) -> Table:
-    """Read a data file: LIBSVM text, CSV, Parquet or NPZ, told apart by their content.
+    """Read a data file, whose format its content shows.
+
+    Formats are LIBSVM text, CSV, Parquet, NPZ, Feather, JSON (a list of objects), JSON lines and
+    the first sheet of an Excel workbook.
 
     Text may be compressed (gzip, bzip2, xz). Missing and infinite values are errors unless ``raw``,
     since few estimators take them.
@@ -59,11 +69,11 @@ def read(
     path : path-like
         The file.
     target : str or int, default=None
-        CSV, Parquet: name or number of the target column (negative numbers count from the
+        Files with columns: name or number of the target column (negative numbers count from the
         end); None reads all columns as features. NPZ: name of the target array, by default
         ``y`` if there is one. LIBSVM text carries its labels itself.
     columns : sequence of str, default=None
-        CSV, Parquet: the feature columns to read, in this order; None takes all.
+        Files with columns: the feature columns to read, in this order; None takes all.
     n_features : int, default=None
         Number of features the data should have. LIBSVM text says only which features it uses,
         so a part of a data set may need it; for other formats it is checked.
@@ -73,7 +83,7 @@ def read(
         LIBSVM: whether indices count from 0; None takes them so if index 0 occurs. Name it for
         a small file from 0 whose rows may all lack the first feature.
     raw : bool, default=False
-        CSV, Parquet: whether features may be texts and dates, and cells missing, as
+        Files with columns: whether features may be texts and dates, and cells missing, as
         :class:`mercer.TablePreparer` takes them.
 
     Returns
@@ -91,7 +101,7 @@ def read(
     FileNotFoundError, IsADirectoryError, PermissionError
         If there is no such file to read.
     ImportError
-        If PyArrow, which reads CSV and Parquet, is not installed.
+        If PyArrow, or fastexcel for Excel, is not installed.
 
     Examples
     --------
@@ -113,12 +123,12 @@ def read(
     if kind == "npz":
         _refuse(kind, source, columns=columns, header=header, zero_based=zero_based)
         table = _read_npz(source, target)
-    elif kind == "parquet":
-        _refuse(kind, source, header=header, zero_based=zero_based)
-        table = read_parquet(source, target, columns, raw)
-    else:
+    elif kind == "csv":
         _refuse(kind, source, zero_based=zero_based)
         table = read_csv(source, target, columns, header, raw)
+    else:
+        _refuse(kind, source, header=header, zero_based=zero_based)
+        table = read_columns(_named_columns(source, kind), target, columns, raw)
     if n_features is not None and table.X.shape[1] != n_features:
         raise DataError(
             f"{source} holds {table.X.shape[1]} features, n_features={n_features} were expected"
@@ -126,13 +136,17 @@ def read(
     return table
 
 
-def columns_of(path: Path) -> CsvText | ParquetColumns | None:
-    """The columns of a CSV or a Parquet file; None for other formats."""
+def columns_of(path: Path) -> CsvText | ParquetColumns | OtherColumns | None:
+    """The columns of a file that has columns; None for LIBSVM text and NPZ."""
     source = Input(existing(path))
     kind = _format(source)
-    if kind == "parquet":
-        return ParquetColumns(source)
-    return CsvText(source) if kind == "csv" else None
+    if kind in ("libsvm", "npz"):
+        return None
+    return CsvText(source) if kind == "csv" else _named_columns(source, kind)
+
+
+def _named_columns(source: Input, kind: str) -> ParquetColumns | OtherColumns:
+    return ParquetColumns(source) if kind == "parquet" else OtherColumns(source, kind)
 
 
 def read_parts(path: Path) -> dict[str, np.ndarray | sparse.csr_array]:
@@ -154,14 +168,13 @@ def read_parts(path: Path) -> dict[str, np.ndarray | sparse.csr_array]:
 
 def _refuse(kind: str, source: Input, **options: Any) -> None:
     """Raise on options that mean nothing for a format: they are not dropped in silence."""
-    words = {"libsvm": "LIBSVM text", "npz": "NPZ", "parquet": "Parquet", "csv": "CSV"}
     for name, value in options.items():
         if value is not None:
-            raise DataError(f"{source} is {words[kind]}, which takes no {name}, got {value!r}")
+            raise DataError(f"{source} is {_WORDS[kind]}, which takes no {name}, got {value!r}")
 
 
 def _format(source: Input) -> str:
-    """The format by content, then by extension: "npz", "parquet", "libsvm" or "csv"."""
+    """The format by content, then by extension: "npz", "parquet", "libsvm", "csv" or another."""
     start, suffix = source.start(), source.suffix
     if not start.strip():
         raise DataError(f"{source} is empty, there is no row to read")
@@ -169,7 +182,8 @@ def _format(source: Input) -> str:
         return "parquet"
     if start.startswith(b"PK\x03\x04") and (suffix == ".npz" or _holds_arrays(source.path)):
         return "npz"
-    _refuse_others(source, start)
+    if other := other_format(source, start, suffix in _TEXT_SUFFIXES):
+        return other
     if suffix in (".npz", *_PARQUET_SUFFIXES):
         raise DataError(f"{source} is not {suffix[1:].upper()} by its content")
     if b"\0" in start or start.startswith(b"PK\x03\x04"):
@@ -183,39 +197,6 @@ def _format(source: Input) -> str:
     raise DataError(
         f"{source}: neither LIBSVM text nor CSV; name it .csv or .svm if it is one of the two"
     )
-
-
-def _refuse_others(source: Input, start: bytes) -> None:
-    """Raise for formats that are known and not read, with what converts them."""
-    suffix, kind = source.suffix, ""
-    if start.startswith((b"ARROW1", b"FEA1")):
-        kind, reader = "a Feather file", "read_feather(path)"
-    elif suffix in (".xlsx", ".xlsm", ".xls", ".ods") or _holds_sheets(source.path, start):
-        kind, reader = "a workbook", "read_excel(path)"
-    elif suffix in _JSON_SUFFIXES or (suffix not in _TEXT_SUFFIXES and _JSON.match(start)):
-        is_lines = suffix in _JSON_SUFFIXES[1:] or (
-            suffix != ".json" and start.lstrip()[:1] == b"{"
-        )
-        kind = "JSON lines" if is_lines else "JSON"
-        reader = f"read_json(path{', lines=True' if is_lines else ''})"
-    if kind:
-        raise DataError(
-            f"{source} is {kind}, which is not read: convert it to Parquet or CSV, as "
-            f"pandas.{reader}.to_parquet(new_path) does"
-        )
-
-
-def _holds_sheets(path: Path, start: bytes) -> bool:
-    """True for an archive with the sheets of Excel, and for its older files."""
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
-        return True
-    if not start.startswith(b"PK\x03\x04"):
-        return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except zipfile.BadZipFile:
-        return False
 
 
 def _holds_arrays(path: Path) -> bool:

@@ -42,13 +42,12 @@ def read_csv(
     return to_table(source, table, target_at, columns, named=text.named, raw=raw)
 
 
-def read_parquet(
-    source: Input, target: str | int | None, columns: Sequence[str] | None, raw: bool = False
+def read_columns(
+    file: Any, target: str | int | None, columns: Sequence[str] | None, raw: bool = False
 ) -> Table:
-    """Read a Parquet file; the index pandas may have stored in it is no feature."""
-    file = ParquetColumns(source)
-    target_at = target_position(source, file.names, target, named=True)
-    return to_table(source, file.table(), target_at, columns, named=True, raw=raw)
+    """Read a file of named columns, such as :class:`ParquetColumns`."""
+    target_at = target_position(file.source, file.names, target, named=True)
+    return to_table(file.source, file.table(), target_at, columns, named=True, raw=raw)
 
 
 class ParquetColumns:
