@@ -35,7 +35,7 @@ class Roles:
         """Raise if columns are named of what has none."""
         if self.others:
             option = next(iter(self.others))
-            raise ValueError(f"{option} needs a CSV or Parquet file with names of columns; {what}.")
+            raise ValueError(f"{option} needs a file with names of columns; {what}.")
 
     def inputs(self, source: str, names: Sequence[str], target: str | None) -> list[str]:
         """The columns to fit, once all that is named is found to be there and to have one role."""

@@ -84,7 +84,7 @@ def _of_arrays(
     from mercer.cli.data import floats
 
     if ids:
-        raise ValueError(f"--id needs a CSV or Parquet file with names of columns; {text} is none.")
+        raise ValueError(f"--id needs a file with names of columns; {text} is none.")
     _check_width(text, saved, X.shape[1])
     known = saved.feature_names
     if names is not None and known is not None and list(names) != known:
