@@ -96,7 +96,7 @@ def test_the_bindings_call_what_the_stable_interface_of_python_has():
     outside = re.compile(
         r"\bPy\w+_(?:GET_\w+|AS_\w+|AsUTF8)\(|->tp_\w+|\bPyUnicode_(?:KIND|DATA)\b"
     )
-    for source in sorted((README.parent / "cpp").glob("*.[ch]pp")):
+    for source in sorted((README.parent / "cpp").glob("*/*.[ch]pp")):
         assert outside.findall(source.read_text(encoding="utf-8")) == [], source.name
 
 

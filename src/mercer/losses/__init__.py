@@ -2,7 +2,7 @@
 
 Adding one: subclass ``Loss``, write ``value``, ``gradient`` and ``hessian`` (``conjugate`` if it is
 convex, else ``model_curvature``), and name the class in ``LOSSES``; the tests go through that
-table. With a functor in ``cpp/loss.hpp`` asynchronous steps take it, too.
+table. With a functor in ``cpp/compute/loss.hpp`` asynchronous steps take it, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 // The part of check.cpp that is about many small kernel machines.
+#include "leaves.hpp"
 #include "leaf_newton.hpp"
 #include "leaf_products.hpp"
-#include "leaves.hpp"
 #include "random.hpp"
 
 #include <array>

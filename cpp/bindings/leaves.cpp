@@ -1,8 +1,8 @@
 // Many small kernel machines for the Python module, as bindings.cpp does it for the rest.
+#include "leaves.hpp"
 #include "arguments.hpp"
 #include "leaf_newton.hpp"
 #include "leaf_products.hpp"
-#include "leaves.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>

@@ -1,6 +1,6 @@
 // Functions of the Python module for random binning, as bindings.cpp does it for the rest.
-#include "arguments.hpp"
 #include "binning.hpp"
+#include "arguments.hpp"
 #include "products.hpp"
 #include "responses.hpp"
 

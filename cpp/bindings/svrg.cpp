@@ -1,6 +1,6 @@
 // Functions of the Python module for asynchronous steps, as bindings.cpp does it for the rest.
-#include "arguments.hpp"
 #include "svrg.hpp"
+#include "arguments.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>

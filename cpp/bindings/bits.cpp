@@ -1,7 +1,7 @@
 // Functions of the Python module for bitmaps of columns, as bindings.cpp does it for the rest.
+#include "bits.hpp"
 #include "arguments.hpp"
 #include "bin_lists.hpp"
-#include "bits.hpp"
 
 #include <nanobind/nanobind.h>
 
