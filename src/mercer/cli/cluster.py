@@ -163,8 +163,9 @@ def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[E
             address = cluster.scheduler_address
         client = client_for(address)
         stack.callback(client.close)
-        path, columns = str(Path(data).absolute()), {"features": plan.features, "raw": raw}
+        columns: dict[str, Any] = {"features": plan.features, "raw": raw}
         with waiting(f"reading {data}"):
+            path = str(Path(data).absolute())
             engine = shards_of(client, path, plan.target, plan.weights, **columns)
         stack.callback(engine.close)
         yield engine

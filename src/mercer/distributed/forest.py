@@ -147,7 +147,8 @@ class Forest:
             self.nodes = self.shards.exchange(_Split(self.top), len(places), _join)
             for _ in self._solved(self.nodes, number, places):
                 if len(self.parts) - self.n_whole == len(places):
-                    self.trees.append(grafted(self.top, self._partitions(self.n_whole)))
+                    partitions = [part.partition for part in self.parts[self.n_whole :]]
+                    self.trees.append(grafted(self.top, partitions))
                     self.n_whole = len(self.parts)
                 if listener is not None and listener(self):
                     return len(self.trees) < self.n_trees
@@ -231,9 +232,6 @@ class Forest:
             if part.asked is not None and part.answers is not None:
                 out[:, part.asked] += part.answers  # a node is asked once for a row
         return out / len(self.trees)
-
-    def _partitions(self, first: int) -> list[Partition]:
-        return [part.partition for part in self.parts[first:]]
 
     def _means(self, first: int) -> list[_Part]:
         """A leaf for every node from the first on, with the mean target of its rows."""

@@ -150,10 +150,8 @@ class ShardedRows:
 
     def by_number(self) -> PreparedRows:
         """The scaled rows, brought here when they are asked for by number."""
-        return self._by_number().prepared(None if self.scaler is None else self.scaler.transform)
-
-    def _by_number(self) -> RowsByNumber:
-        return RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
+        rows = RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
+        return rows.prepared(None if self.scaler is None else self.scaler.transform)
 
     def fit_scaler(self, scale: bool) -> Scaler:
         """A scaler fitted to the rows, or None without ``scale``."""

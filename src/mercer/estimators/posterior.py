@@ -128,7 +128,9 @@ class Posteriors(FeatureModel):
         self._row_weights_ = rows.weights
         self.__dict__.pop("_posterior_", None)
         super()._fit_rows(rows, loss, listener)
-        if _is_rearranged(self.feature_map_, len(rows)):
+        map_ = self.feature_map_
+        if isinstance(map_, LocalKernel) and map_.landmarks_.shape[0] != len(rows):
+            # A fit through files: leaves hold their own rows, in another order.
             self._total_weight_ = self._row_weights_ = None
         if not _keeps_rows(self.feature_map_):
             self._row_weights_ = None
@@ -226,11 +228,6 @@ def _keeps_rows(map_: FeatureMap) -> bool:
     """Whether a model of this map holds the rows of its fit."""
     exact = isinstance(map_, ExactKernel) and map_.normalization_ is None
     return exact or isinstance(map_, LocalKernel)
-
-
-def _is_rearranged(map_: FeatureMap, n_rows: int) -> bool:
-    """Whether leaves hold rows of their own, in another order, as fits through files leave them."""
-    return isinstance(map_, LocalKernel) and map_.landmarks_.shape[0] != n_rows
 
 
 def _check_strength(alpha: float, asked: str) -> None:

@@ -124,10 +124,6 @@ def _squared_distances(torch: Any, kernel: KernelOf, left: Rows, right: Rows) ->
     return squares.clamp_(min=0.0)
 
 
-def _exponential(squares: Any, parameter: float) -> Any:
-    return squares.sqrt_().neg_().exp_()
-
-
 def _matern_3_2(squares: Any, parameter: float) -> Any:
     r = squares.mul_(3.0).sqrt_()
     return (1.0 + r).mul_(r.neg_().exp_())
@@ -141,7 +137,7 @@ def _matern_5_2(squares: Any, parameter: float) -> Any:
 _PROFILES: dict[str, Callable[[Any, float], Any]] = {
     "sqeuclidean": lambda squares, parameter: squares,
     "gaussian": lambda squares, parameter: squares.neg_().exp_(),
-    "exponential": _exponential,
+    "exponential": lambda squares, parameter: squares.sqrt_().neg_().exp_(),
     "matern_3_2": _matern_3_2,
     "matern_5_2": _matern_5_2,
     "rational": lambda squares, parameter: squares.add_(1.0).reciprocal_(),
