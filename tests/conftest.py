@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mercer.auto.tuning import TUNING
 from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
 
@@ -86,6 +87,5 @@ def check_examples():
 @pytest.fixture
 def few_treatments(monkeypatch):
     """The search of automatic models with fewer candidates, in less time; its laws are the same."""
-    monkeypatch.setattr("mercer.auto.search._POWERS", (0.0, 1.0))
-    monkeypatch.setattr("mercer.auto.search._SMOOTH_POWERS", (1.0,))
-    monkeypatch.setattr("mercer.auto.parts._FOLDS", 3)
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0, 1.0), "gaussian": (1.0,)})
+    monkeypatch.setattr(TUNING, "folds", 3)

@@ -21,7 +21,8 @@ from mercer import (
     LocalKernelRegressor,
     persistence,
 )
-from mercer.auto import base, leading, leaves, parts, search
+from mercer.auto import base, search
+from mercer.auto.tuning import TUNING
 
 FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0)]
 
@@ -29,18 +30,16 @@ FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0
 @pytest.fixture(autouse=True)
 def few_treatments(monkeypatch):
     """The same search with fewer candidates, which all laws are about, in less time."""
-    monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
-    monkeypatch.setattr(parts, "_FOLDS", 3)
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0, 1.0), "gaussian": (1.0,)})
+    monkeypatch.setattr(TUNING, "folds", 3)
 
 
 @pytest.fixture
 def one_candidate(monkeypatch):
     """A search of next to nothing."""
-    monkeypatch.setattr(search, "_POWERS", (0.0,))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
-    monkeypatch.setattr(search, "_GAMMAS", {"laplacian": (1.0,)})
-    monkeypatch.setattr(parts, "_FOLDS", 2)
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0,), "gaussian": ()})
+    monkeypatch.setattr(TUNING, "gammas", {"laplacian": (1.0,)})
+    monkeypatch.setattr(TUNING, "folds", 2)
     monkeypatch.setattr(base.AutoKernelMachine, "_treatments", lambda *_: [("robust", 0)])
 
 
@@ -121,9 +120,8 @@ def test_a_handful_of_rows_is_enough(n):
 
 
 def test_rows_beyond_the_exact_kernel_get_leaves(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 500)
-    monkeypatch.setattr(leaves, "_LEAST", 500)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (500, 500))
     X, y = friedman(2400)
     model = AutoKernelRegressor(random_state=0).fit(X[:2000], y[:2000])
     assert "leaves" in model.search_results_["stage"]
@@ -133,9 +131,8 @@ def test_rows_beyond_the_exact_kernel_get_leaves(monkeypatch):
 
 
 def test_more_rows_do_no_harm_where_leaves_take_the_place_of_the_exact_kernel(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 600)
-    monkeypatch.setattr(leaves, "_LEAST", 600)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (600, 600))
     X, y = friedman(6000)
     scores = [
         r2(AutoKernelRegressor(random_state=0).fit(X[:n], y[:n]), X[4000:], y[4000:])
@@ -222,8 +219,8 @@ def test_results_tell_what_was_tried_and_chosen():
 
 
 def test_the_model_learns_the_scales_that_were_chosen(monkeypatch):
-    monkeypatch.setattr(leading, "_LEARNED", -100.0)
-    monkeypatch.setattr(search, "_MOST_TURNED", 0)  # turned inputs get no scales of a machine
+    monkeypatch.setattr(TUNING, "sure_of_scales", -100.0)
+    monkeypatch.setattr(TUNING, "turned_inputs", 0)  # turned inputs get no scales of a machine
     X, y = friedman()
     model = AutoKernelRegressor(random_state=0).fit(X[:, :5], y)
     settings = model.best_settings_
@@ -347,7 +344,7 @@ def test_no_candidate_is_begun_after_the_deadline(monkeypatch):
 @pytest.mark.parametrize("rows", [3000, 30_000])
 def test_the_last_fit_ends_by_the_clock(monkeypatch, rows):
     X, y = friedman(rows)
-    monkeypatch.setattr(base, "_END", 0.0)
+    monkeypatch.setattr(TUNING, "end_share", 0.0)
     model = AutoKernelRegressor(random_state=0, time_budget=60.0).fit(X, y)
     assert model.kernel_machine_.n_iter_ == 1
     assert not getattr(model.kernel_machine_, "_skl_callbacks", [])

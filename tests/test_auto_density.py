@@ -8,7 +8,7 @@ from sklearn.datasets import make_friedman1
 from mercer import AutoKernelRegressor
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record
-from mercer.auto.leaves import narrower, rescaled
+from mercer.auto.rungs import narrower, rescaled
 from mercer.auto.search import Search
 from mercer.auto.trials import Settings
 
@@ -25,7 +25,7 @@ def rough(n, seed=0):
 
 def searched(X, y, settings, deadline=np.inf):
     search = Search(X, y, Numbers(y[:, None]), 7, None, deadline)
-    search._finalists = [settings]
+    search.finalists = [settings]
     search.on_all_rows(X.shape[1])
     return search
 
@@ -75,7 +75,7 @@ def test_held_out_responses_are_those_of_the_rows_that_leaves_held_out():
     assert len(rows) == len(np.unique(rows)) == len(responses)
     truth = search.goal.truth(rows, search.best.settings.transform)
     assert np.mean((truth - responses) ** 2) < 0.5 * np.var(truth)
-    assert search.parts is search.whole_parts  # of the rungs, which importances are judged by
+    assert search.bench.parts is search.parts  # of the rungs, which judge importances
 
 
 def test_a_smooth_kernel_and_few_rows_stay_as_the_rungs_have_them():
@@ -129,7 +129,7 @@ def test_scales_of_classes_are_compared_again_where_the_rung_has_exponential_one
     X = np.column_stack([rng.uniform(size=(8000, 2)), rng.integers(0, 2, (8000, 10))])
     y = (np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0.4 * X[:, 2]).astype(np.int64)
     search = Search(X, y, Classes(y, 2), 7, None, np.inf)
-    search._finalists = [LAPLACIAN]
+    search.finalists = [LAPLACIAN]
     search.on_all_rows(X.shape[1])
     rungs, leaves = of_stage(search, "rung 3"), of_stage(search, "leaves")
     least = min(r.loss for r in rungs)

@@ -8,29 +8,29 @@ from sklearn.datasets import make_friedman1
 
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
-from mercer.auto import base, bench, leaves, search
+from mercer.auto import bench
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import folds_of_groups, splits
+from mercer.auto.tuning import TUNING
 
 
 @pytest.fixture(autouse=True)
 def few_treatments(monkeypatch):
     """The same search with fewer candidates, which all laws are about, in less time."""
-    monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0, 1.0), "gaussian": (1.0,)})
 
 
 @pytest.fixture
 def seen(monkeypatch):
-    """What every trial was fitted to and judged on, by the name of its stage."""
+    """Stage, rows fitted and rows held out of every trial."""
     trials = []
-    plain = bench.Bench._targets
+    plain = bench.Bench._outcomes
 
-    def noted(self, n_rows):
-        trials.extend((self._stage.name, part.fitted, part.held) for part in self.parts)
-        return plain(self, n_rows)
+    def noted(self, stage, *arguments):
+        trials.extend((stage, part.fitted, part.held) for part in self.parts)
+        return plain(self, stage, *arguments)
 
-    monkeypatch.setattr(bench.Bench, "_targets", noted)
+    monkeypatch.setattr(bench.Bench, "_outcomes", noted)
     return trials
 
 
@@ -62,9 +62,8 @@ def test_no_group_is_fitted_and_held_out_on_rungs(make, n, seen):
 
 @pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
 def test_no_group_is_fitted_and_held_out_on_leaves(make, seen, monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 400)
-    monkeypatch.setattr(leaves, "_LEAST", 400)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (400, 400))
     X, y, groups = rows(2400, 200)
     y = y if make is AutoKernelRegressor else y > 15
     model = make(random_state=100).fit(X, y, groups=groups)
@@ -80,9 +79,8 @@ def test_no_group_is_fitted_and_held_out_by_features(seen):
 
 
 def test_groups_that_lie_apart_leave_a_model(seen, monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 100)
-    monkeypatch.setattr(leaves, "_LEAST", 100)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (100, 100))
     X, y, groups = rows(1800, 3)
     X[:, 0] = 1000.0 * groups  # no leaf has rows of two groups
     model = AutoKernelRegressor(random_state=100).fit(X, y, groups=groups)

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from mercer import AutoKernelClassifier, AutoKernelRegressor, kernels
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
-from mercer.auto.leaves import beyond_ends
+from mercer.auto.rungs import beyond_ends
 from mercer.auto.trials import Settings
 
 

@@ -18,21 +18,21 @@ from mercer import (
     LocalKernelRegressor,
     persistence,
 )
-from mercer.auto import MeanClassifier, MeanRegressor, base, leaves, parts
+from mercer.auto import MeanClassifier, MeanRegressor, base
 from mercer.auto.deadline import Deadline
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
 from mercer.preparation import TablePreparer
 
 
 @pytest.fixture
 def small_leaves(monkeypatch):
     """Leaves of few rows, where there would be the exact kernel."""
-    monkeypatch.setattr(base, "_EXACT_ROWS", 800)
-    monkeypatch.setattr(leaves, "_MOST", 400)
-    monkeypatch.setattr(leaves, "_LEAST", 400)
-    monkeypatch.setattr(parts, "_MANY_ROWS", 800)
-    monkeypatch.setattr(parts, "_SCALE_SHARE", 1)
+    monkeypatch.setattr(TUNING, "exact_rows", 800)
+    monkeypatch.setattr(TUNING, "leaf_rows", (400, 400))
+    monkeypatch.setattr(TUNING, "many_scale_rows", 800)
+    monkeypatch.setattr(TUNING, "scale_share", 1)
 
 
 def rows(n=400, seed=0):
@@ -243,8 +243,8 @@ def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
 
 @pytest.mark.usefixtures("small_leaves")
 def test_a_model_of_a_single_tree_has_no_partner(monkeypatch):
-    monkeypatch.setattr(leaves, "_TREES", 1)
-    monkeypatch.setattr(leaves, "_LEAST_TREES", 1)
+    monkeypatch.setattr(TUNING, "trees", 1)
+    monkeypatch.setattr(TUNING, "fewest_trees", 1)
     searches = []
 
     class Seen(base.Search):
@@ -260,7 +260,7 @@ def test_a_model_of_a_single_tree_has_no_partner(monkeypatch):
     # Intervals are those of a model by itself, not of the mean that was thought of.
     [search] = searches
     truth = search.goal.truth(search.held_rows, search.settings.transform)
-    alone = np.abs(truth - search._stage.leader.responses)
+    alone = np.abs(truth - search.stage.leader.responses)
     np.testing.assert_array_equal(model.conformal_.scores, np.sort(alone[:, 0]))
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
 from mercer.auto import AutoKernelRegressor, LogTargetRegressor
-from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import cut_for
@@ -20,6 +20,7 @@ from mercer.auto.parts import Part, leaf_parts, splits
 from mercer.auto.search import Search
 from mercer.auto.targets import LogShift, log_shift, smeared
 from mercer.auto.trials import Settings, feature_responses
+from mercer.estimators.probabilities import Probabilities
 from mercer.maps import IdentityMap
 
 # trials
@@ -158,17 +159,6 @@ def test_features_are_tried_on_more_rows_and_gamma_goes_on_while_that_helps():
     assert plain[-1].settings.gamma == climb[int(np.argmin(losses))][0]
 
 
-def test_faded_edges_serve_smooth_targets_of_few_inputs():
-    search, records = on_features(2, lambda X: np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]))
-    assert "smooth" in {record.settings.kernel for record in records}
-    assert search.best.settings.kernel == "smooth"
-
-
-def test_faded_edges_are_not_tried_with_many_inputs():
-    _, records = on_features(30, lambda X: X.sum(axis=1), n=3000)
-    assert "smooth" not in {record.settings.kernel for record in records}
-
-
 # targets
 
 
@@ -279,8 +269,8 @@ def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
     X, y = make_friedman1(n, 6, noise=0.5, random_state=0)
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
     search.run([("robust", 0), ("quantile", 0)], 6)
-    leader = search._finalists[0]
-    search._finalists = [replace(leader, turned=False, kernel=kernel, numbers="quantile")]
+    leader = search.finalists[0]
+    search.finalists = [replace(leader, turned=False, kernel=kernel, numbers="quantile")]
     if n == 2500:
         search.on_all_rows(6)
     else:
@@ -306,7 +296,7 @@ def test_turned_inputs_get_no_scales_of_a_machine():
     X, y = make_friedman1(1500, 6, noise=0.5, random_state=0)
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
     search.run([("robust", 0)], 6)
-    search._finalists = [replace(search.settings, power=1.0, turned=True)]
+    search.finalists = [replace(search.settings, power=1.0, turned=True)]
     search.on_all_rows(6)
     assert {record.settings.scales for record in search.records} == {"cosines"}
 
@@ -468,9 +458,9 @@ def test_mean_response_of_all_leaves_that_answer_for_a_row():
     search = Search(X, X[:, 0], Numbers(X[:, :1]), 3, 1, np.inf)
     whole = replace(search.parts[0], fitted=np.arange(n), held=np.arange(1))
     parts = leaf_parts(whole, Settings(), 200, 16, 0.05)
-    search._judge_by(parts)
+    bench = search.bench.on_leaves(parts)
     truth = np.concatenate([X[part.held, :1] for part in parts])
-    np.testing.assert_allclose(search._per_row(truth), X[search._held, :1])
-    assert np.unique(search._answered, return_counts=True)[1].max() >= 2
+    np.testing.assert_allclose(bench.per_row(truth), X[bench.held, :1])
+    assert np.unique(bench.places, return_counts=True)[1].max() >= 2
     for part in parts:
         assert not set(part.fitted) & set(part.held)

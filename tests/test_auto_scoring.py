@@ -23,11 +23,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.auto import base, leaves, search
+from mercer.auto import base, search
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.scoring import ByScorer, Judge
 from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
 
 pytestmark = pytest.mark.usefixtures("few_treatments")
 
@@ -97,8 +98,7 @@ def check(model, made, X, y, scoring):
     results = model.search_results_
     last = results["stage"] == made.best.stage
     [chosen] = np.flatnonzero(results["chosen"])
-    # The score is that of a model of nearly all rows, for which the trial had too few.
-    np.testing.assert_allclose(results["score"][chosen], model.validation_score_, rtol=0.2)
+    assert results["score"][chosen] == made.best.score  # of a trial, which has fewer rows
     np.testing.assert_allclose(results["loss"][last].argmin(), results["score"][last].argmax())
     rows, responses = made.held_rows, made.held_responses
     right = made.goal.truth(rows, "identity")
@@ -204,9 +204,8 @@ def test_callables_see_the_held_out_rows_as_they_were_given(form):
 
 
 def test_leaves_are_chosen_by_the_scorer(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 400)
-    monkeypatch.setattr(leaves, "_LEAST", 400)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (400, 400))
     X, y = friedman(2400)
     model = AutoKernelClassifier(scoring="roc_auc", random_state=100).fit(X, y > 15)
     assert "leaves" in model.search_results_["stage"]
@@ -299,13 +298,13 @@ def test_a_model_with_a_scorer_is_cloned_searched_and_kept(tmp_path):
         assert again.score(X, y) == model.score(X, y)
 
 
-def test_files_of_before_there_were_scores_still_load():
+def test_a_file_without_a_setting_takes_its_default():
     X, y = friedman(100)
     model = AutoKernelClassifier(random_state=100).fit(X, y > 15)
     state = model.__getstate__()
-    new = ("scoring", "class_weight", "validation_score_", "n_validation_rows_")
     older = AutoKernelClassifier.__new__(AutoKernelClassifier)
-    older.__setstate__({name: value for name, value in state.items() if name not in new})
+    settings = ("scoring", "class_weight")
+    older.__setstate__({name: value for name, value in state.items() if name not in settings})
     np.testing.assert_array_equal(older.predict_proba(X), model.predict_proba(X))
     assert older.scoring is None
     model.validation_score_ = "high"

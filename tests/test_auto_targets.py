@@ -18,15 +18,15 @@ from sklearn.preprocessing import FunctionTransformer
 import mercer
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor
-from mercer.auto import base, final, leaves, parts, search
+from mercer.auto import final
+from mercer.auto.tuning import TUNING
 
 
 @pytest.fixture(autouse=True)
 def few_treatments(monkeypatch):
     """The same search with fewer candidates, which all laws are about, in less time."""
-    monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
-    monkeypatch.setattr(parts, "_FOLDS", 3)
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0, 1.0), "gaussian": (1.0,)})
+    monkeypatch.setattr(TUNING, "folds", 3)
 
 
 def friedman(n, random_state=100):
@@ -44,9 +44,8 @@ def outputs(n, random_state=100):
 @pytest.mark.parametrize("form", ["dense", "sparse", "leaves"])
 def test_every_output_is_predicted_with_its_interval(form, monkeypatch):
     if form == "leaves":
-        monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-        monkeypatch.setattr(leaves, "_MOST", 400)
-        monkeypatch.setattr(leaves, "_LEAST", 400)
+        monkeypatch.setattr(TUNING, "exact_rows", 1000)
+        monkeypatch.setattr(TUNING, "leaf_rows", (400, 400))
     X, Y = outputs(2400)
     n = 1500 if form == "leaves" else 500
     if form == "sparse":
@@ -189,9 +188,8 @@ def test_weights_reach_a_model_in_a_pipeline_without_requests():
 
 @pytest.mark.filterwarnings("ignore:the inputs' scales differ")  # learned scales do, on purpose
 def test_the_best_estimator_is_fitted_again_with_weights(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 200)
-    monkeypatch.setattr(leaves, "_MOST", 100)
-    monkeypatch.setattr(leaves, "_LEAST", 100)
+    monkeypatch.setattr(TUNING, "exact_rows", 200)
+    monkeypatch.setattr(TUNING, "leaf_rows", (100, 100))
     X, y = friedman(500)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 500)
     y = np.exp(y / 3)
@@ -254,7 +252,7 @@ def test_targets_within_range_are_fitted_in_any_unit(factor):
 @pytest.mark.parametrize("form", ["dense", "sparse", "leaves"])
 def test_memory_that_lacks_is_told_without_settings_of_the_parts(form, monkeypatch):
     if form == "leaves":
-        monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
+        monkeypatch.setattr(TUNING, "exact_rows", 1000)
     X, y = friedman(1500)
     X = sparse.csr_array(X) if form == "sparse" else X
     rule = r" needs .* but .* available; fit to fewer rows, or to fewer columns\.$"

@@ -9,12 +9,13 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, GradientScaler, TablePreparer
-from mercer.auto import base, leaves
-from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
 from mercer.auto.trials import feature_responses
+from mercer.auto.tuning import TUNING
+from mercer.estimators.probabilities import Probabilities
 from mercer.maps import IdentityMap
 
 pytestmark = pytest.mark.usefixtures("few_treatments")
@@ -22,9 +23,8 @@ pytestmark = pytest.mark.usefixtures("few_treatments")
 
 @pytest.fixture
 def small_leaves(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
-    monkeypatch.setattr(leaves, "_MOST", 400)
-    monkeypatch.setattr(leaves, "_LEAST", 400)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
+    monkeypatch.setattr(TUNING, "leaf_rows", (400, 400))
 
 
 def friedman(n, random_state=100):
@@ -118,7 +118,7 @@ def two_regions(n, random_state):
 
 @pytest.mark.parametrize("n_exact", [10_000, 500])
 def test_a_model_errs_less_where_its_weights_are(n_exact, monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", n_exact)
+    monkeypatch.setattr(TUNING, "exact_rows", n_exact)
     X, y, is_quick = two_regions(1200, 100)
     X_new, y_new, is_quick_new = two_regions(4000, 101)
     errors = []

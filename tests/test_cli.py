@@ -18,7 +18,6 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import KernelClassifier, cli, persistence
-from mercer.cli.additions import additions
 from mercer.cli.app import app
 
 
@@ -494,19 +493,17 @@ def test_help_has_frames_on_a_terminal_alone():
     assert b"predict" in piped
 
 
-@pytest.mark.parametrize("text", ["", "[console_scripts]\nmore = more:main\n", b"\xff\xfe"])
-def test_additions_are_looked_for_where_a_distribution_names_them(text, tmp_path, monkeypatch):
+def test_other_distributions_add_commands(tmp_path):
     folder = tmp_path / "more-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: more\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
-    (tmp_path / "more.py").write_text("def add(app):\n    app.append('added')\n")
-    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(tmp_path / "absent"), "more.zip"])
-    monkeypatch.delitem(sys.modules, "importlib.metadata", raising=False)
-    assert list(additions()) == []
-    assert "importlib.metadata" not in sys.modules
     (folder / "entry_points.txt").write_text("[mercer.commands]\nmore = more:add\n")
-    commands = []
-    for add in additions():
-        add(commands)
-    assert commands == ["added"]
+    code = "def add(app):\n    app.command('more')(lambda: print('added'))\n"
+    (tmp_path / "more.py").write_text(code)
+    code = "from mercer.cli import main; main(['more'])"
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "added\n"

@@ -8,15 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.auto import search
+from mercer.auto.tuning import TUNING
 from mercer.cli.app import app
 
 
 @pytest.fixture(autouse=True)
 def few_candidates(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(search, "_POWERS", (0.0,))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0,), "gaussian": ()})
 
 
 def mercer(*arguments):

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import LocalKernelRegressor, persistence, solvers
-from mercer.auto import base
+from mercer.auto.tuning import TUNING
 from mercer.cli.app import app
 from mercer.cli.cluster import Counts, Watched, _Progress
 from mercer.distributed import Here, Part, Run, Shard, gathered
@@ -93,7 +93,6 @@ def test_processes_of_this_machine_are_started_and_ended(folder):
     ("arguments", "message"),
     [
         (("--workers", 2, "--scheduler", "tcp://a:1"), "must be left out beside"),
-        (("--workers", 2, "--mpi"), "--workers must be left out beside --mpi"),
         (("--workers", 0), "must be greater than or equal to 1; got '0'"),
         (("--workers", 2, "--sparse"), "--sparse must be left out beside --workers"),
         (("--workers", 2, "--groups", "w"), "--groups must be left out beside --workers"),
@@ -136,13 +135,6 @@ def test_a_scheduler_that_is_not_there_is_named(folder, monkeypatch):
     assert done.stderr.strip().endswith(
         "mercer: Dask's scheduler cannot be reached at tcp://127.0.0.1:1."
     )
-
-
-def test_ranks_of_a_job_that_do_not_share_their_work_are_refused(folder, monkeypatch):
-    monkeypatch.setenv("PMI_SIZE", "4")
-    done = fit()
-    assert done.exit_code == 1
-    assert "--mpi makes them share the work" in " ".join(done.stderr.split())
 
 
 class Sum(Part):
@@ -259,7 +251,7 @@ def test_a_checkpoint_needs_block_descent(folder):
 
 @limited(120)
 def test_leaves_over_a_cluster_are_told_and_scored(folder, address, monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 150)
+    monkeypatch.setattr(TUNING, "exact_rows", 150)
     done = fit("--scheduler", address, "--drop", "dear,w", "--time-budget", "5")
     assert done.exit_code == 0, done.output
     assert isinstance(persistence.load("m.skops").kernel_machine_, LocalKernelRegressor)

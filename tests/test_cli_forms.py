@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import persistence
-from mercer.auto import MeanClassifier, MeanRegressor, base, leaves, parts, search
+from mercer.auto import MeanClassifier, MeanRegressor, base, search
 from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.tuning import TUNING
 from mercer.cli.app import app
 from mercer.estimators import local
 from mercer.maps import ExactKernel, LocalKernel
@@ -23,8 +24,7 @@ pytest.importorskip("matplotlib")
 def quick(tmp_path, monkeypatch):
     """Few candidates of a search, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(search, "_POWERS", (0.0,))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0,), "gaussian": ()})
 
 
 def with_partner(monkeypatch, partner):
@@ -43,14 +43,13 @@ def exact(monkeypatch):
 
 
 def features(monkeypatch):
-    monkeypatch.setattr(base, "MOST_DENSE", 1)  # inputs; the table has two
+    monkeypatch.setattr(TUNING, "most_dense", 1)  # inputs; the table has two
 
 
 def small_leaves(monkeypatch, partner=lambda settings: None):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 150)
-    monkeypatch.setattr(leaves, "_MOST", 60)
-    monkeypatch.setattr(leaves, "_LEAST", 60)
-    monkeypatch.setattr(parts, "_MANY_ROWS", 150)
+    monkeypatch.setattr(TUNING, "exact_rows", 150)
+    monkeypatch.setattr(TUNING, "leaf_rows", (60, 60))
+    monkeypatch.setattr(TUNING, "many_scale_rows", 150)
     with_partner(monkeypatch, partner)
 
 

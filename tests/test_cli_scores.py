@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from _faults import start
 from mercer import AutoKernelClassifier, KernelClassifier, KernelRegressor, persistence
-from mercer.auto import search
+from mercer.auto.tuning import TUNING
 from mercer.cli import options
 from mercer.cli.app import app
 from mercer.cli.options import say, waiting
@@ -27,8 +27,7 @@ HOW = ("--map", "fourier", "--n-components", "10")
 @pytest.fixture(autouse=True)
 def _at_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(search, "_POWERS", (0.0,))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0,), "gaussian": ()})
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Coefficients: of the features of a map, and of the inputs where these are the features."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -14,7 +13,6 @@ from mercer import (
     KernelRegressor,
     LocalKernelRegressor,
     SparseKernelRegressor,
-    persistence,
 )
 from mercer.maps import RandomFourier
 
@@ -107,10 +105,9 @@ def test_coefficients_of_a_map_have_a_name_of_their_own(kind):
     assert not hasattr(model, "coef_")
     assert not hasattr(model, "intercept_")
     model.fit(X, y)
-    with pytest.warns(FutureWarning, match=r"^coef_ of \w+ is called map_coef_: .* 0\.3 on"):
-        former = model.coef_
-    np.testing.assert_array_equal(former, model.map_coef_)
-    assert "coef_" not in vars(model)
+    with pytest.raises(AttributeError, match=r"^coef_ needs a linear feature_map, .* map_coef_"):
+        _ = model.coef_
+    assert model.map_coef_.size
 
 
 def test_responses_are_features_times_coefficients():
@@ -126,41 +123,6 @@ def test_generic_tools_do_not_take_features_for_inputs(kind, selector):
     X, y = table()
     with pytest.raises((ValueError, AttributeError), match=r"coef_.*feature_importances_"):
         selector(MODELS[kind](), importance_getter="auto").fit(X, y).transform(X)
-
-
-# -- models of 0.1.0 -------------------------------------------------------------------------
-
-
-def _as_of_0_1_0(model):
-    """The model with the names of attributes that files of 0.1.0 have."""
-    state = vars(model)
-    state["coef_"], state["intercept_"] = state.pop("map_coef_"), state.pop("_intercept_")
-    return model
-
-
-@pytest.mark.parametrize("way", ["pickle", "skops"])
-@pytest.mark.parametrize("kind", [*MODELS, "linear"])
-def test_files_with_the_former_names_are_read(kind, way, tmp_path):
-    X, y = table()
-    model = KernelRegressor("linear") if kind == "linear" else MODELS[kind]()
-    before = model.fit(X, y).predict(X)
-    coef, intercept = model.map_coef_, model.intercept_
-    if way == "pickle":
-        again = pickle.loads(pickle.dumps(_as_of_0_1_0(model)))
-    else:
-        persistence.save(_as_of_0_1_0(model), tmp_path / "model.skops")
-        again = persistence.load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict(X), before)
-    np.testing.assert_array_equal(again.map_coef_, coef)
-    np.testing.assert_array_equal(again.intercept_, intercept)
-
-
-def test_a_wrong_coefficient_of_a_file_with_the_former_names_is_refused():
-    X, y = table()
-    model = _as_of_0_1_0(KernelRegressor("linear").fit(X, y))
-    vars(model)["coef_"] = np.zeros(3)
-    with pytest.raises(ValueError, match="map_coef_ of a fitted KernelRegressor must be an array"):
-        pickle.loads(pickle.dumps(model))
 
 
 def test_coefficients_and_intercepts_of_other_shapes_are_refused():

@@ -16,7 +16,7 @@ import pandas as pd
 import mercer
 import mercer.dask
 from _clusters import cluster, kill, limited, n_tasks, pids
-from mercer.auto import base
+from mercer.auto.tuning import TUNING
 from mercer.dask.intake import shards_of
 from mercer.distributed.leaves import fit_local_machine
 
@@ -82,7 +82,7 @@ def test_leaves_of_frames_with_strengths_and_classes(client, data):
 
 
 def test_an_automatic_model_of_a_frame(client, data, monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)  # so that leaves are solved
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)  # so that leaves are solved
     X, y = data
     frame = pd.DataFrame(X, columns=["a", "b"])
     frame["c"] = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")

@@ -8,7 +8,6 @@ from scipy import sparse
 
 import mercer
 from _covering import pairwise
-from _programs import printed
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,
@@ -141,11 +140,6 @@ def test_kernels_that_no_device_has_are_refused(data, rng):
     model = KernelRegressor("exact", kernel=kernel, device=CPU)
     with pytest.raises(ValueError, match=r"kernel must be a stationary one .* on the device 'cpu'"):
         model.fit(X, np.arange(len(X)))
-
-
-def test_fused_products_are_right():
-    pytest.importorskip("triton")
-    assert printed("_fused_products.py", TRITON_INTERPRET="1") == ["44 products"]
 
 
 # -- cosines -----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Feature maps on a device, here on the processor by way of PyTorch, and the laws of designs."""
 
-import os
 import pickle
 
 import numpy as np
@@ -9,7 +8,6 @@ from sklearn.base import clone
 
 import mercer
 from _covering import pairwise
-from _programs import printed
 from mercer import (
     KernelClassifier,
     KernelRegressor,
@@ -207,43 +205,6 @@ def test_coordinate_descent_takes_what_a_device_has_made(map_, rng):
     host = KernelRegressor(**settings).fit(X, X[:, 0])
     model = KernelRegressor(**settings, device=CPU).fit(X, X[:, 0])
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-3)
-
-
-def test_bins_of_triton_are_those_of_the_core():
-    pytest.importorskip("triton")
-    assert printed("_fused_bins.py", TRITON_INTERPRET="1") == ["3 designs"]
-
-
-def test_kernels_are_made_for_a_gpu_that_is_not_there():
-    """Triton compiles for any GPU; codes keep every rounding of the core, without fused steps."""
-    triton = pytest.importorskip("triton")
-    if "TRITON_INTERPRET" in os.environ or "nvidia" not in triton.backends.backends:
-        pytest.skip("Triton compiles for no GPU of NVIDIA here.")
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from mercer.designs.on_device import fused_bins
-
-    def compiled(kernel, types, **constants):
-        names = kernel.arg_names
-        signature = dict.fromkeys(names, "i32") | types | dict.fromkeys(constants, "constexpr")
-        source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
-        made = triton.compile(
-            source, target=GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": False}
-        )
-        return made.asm["ptx"]
-
-    halves = {"inverse_widths": "*fp64", "shifts": "*fp64", "low": "*i32", "high": "*i32"}
-    for hashed, codes in ((True, "*i16"), (False, "*i64")):
-        types = {"x": "*fp32", "out": codes} | halves
-        ptx = compiled(fused_bins._bin, types, ROWS=256, GRIDS=16, HASHED=hashed)
-        assert "mul.rn.f64" in ptx
-        assert "fma.rn.f64" not in ptx
-    types = {"codes": "*i16", "starts": "*i64"}
-    sizes = {"ROWS": 256, "WIDTH": 2, "MASK": 0xFFFF}
-    compiled(fused_bins._gather, types | {"w": "*fp32", "out": "*fp32"}, **sizes)
-    ptx = compiled(fused_bins._scatter, types | {"v": "*i64", "out": "*i64"}, **sizes)
-    assert "atom" in ptx or "red." in ptx
 
 
 # -- features of a base ----------------------------------------------------------------------------

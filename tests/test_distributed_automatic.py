@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
-from mercer.auto import base
+from mercer.auto.tuning import TUNING
 from mercer.distributed import Here, Shard
 from mercer.distributed.automatic import fit_automatic
 from mercer.distributed.tables import FarTable
@@ -22,7 +22,7 @@ N, EDGES = 1400, (0, 100, 100, 700, 1400)
 @pytest.fixture
 def leaves(monkeypatch):
     """Leaves are solved, of nodes of few rows."""
-    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
+    monkeypatch.setattr(TUNING, "exact_rows", 1000)
     monkeypatch.setattr("mercer.distributed.forest._LEAST_ROWS", 100)
 
 

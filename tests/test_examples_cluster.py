@@ -40,9 +40,6 @@ def environment():
         "PYTHONPATH": paths,
         "PATH": os.pathsep.join(PATHS),
         "OMP_NUM_THREADS": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
 
 
@@ -115,54 +112,40 @@ def test_a_cluster_started_by_hand(folder):
         check(folder / "model.skops")
 
 
-def launcher():
-    pytest.importorskip("mpi4py")
-    found = shutil.which("mpiexec", path=os.pathsep.join(PATHS))
-    if found is None:
-        pytest.skip("no mpiexec")
-    return [found, "-n", "2"]
-
-
 @limited(SECONDS)
-def test_the_script_of_mpi(folder):
-    run(*launcher(), sys.executable, EXAMPLES / "fit_mpi.py", "data", folder=folder)
+def test_the_job_of_slurm_on_one_node(folder, tmp_path):
+    """With scripts for ``srun``, which runs its command, and for ``hostname``."""
+    if shutil.which("dask", path=os.pathsep.join(PATHS)) is None:
+        pytest.skip("no command dask")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    main = f'exec {shlex.join(MERCER)} "$@"'
+    commands = {"srun": 'exec "$@"', "hostname": "echo 127.0.0.1", "mercer": main}
+    for name, command in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
+        (tmp_path / name).chmod(0o755)
+    script = tmp_path / "slurm.sbatch"
+    script.write_text((EXAMPLES / script.name).read_text().replace("8192", "512"))
+    path = f"PATH={os.pathsep.join([str(tmp_path), *PATHS])}"
+    run("env", path, "bash", script, port, folder=folder)
     check(folder / "model.skops")
 
 
-@limited(SECONDS)
-def test_the_command_of_the_job_of_slurm(folder):
-    """With mpiexec in place of srun."""
-    script = (EXAMPLES / "slurm.sbatch").read_text()
-    [command] = [line for line in script.splitlines() if line.startswith("srun ")]
-    srun, name, *arguments = shlex.split(command.replace("8192", "512"))
-    assert (srun, name) == ("srun", "mercer")
-    run(*launcher(), *MERCER, *arguments, folder=folder)
-    check(folder / "model.skops")
-
-
-def block_of_the_guide(library):
-    """The code of the page on many machines that imports this, for the example's data."""
+def code_of_the_guide():
+    """The Python code of the page on many machines, on the example's data."""
     page = EXAMPLES.parents[1] / "docs" / "many-machines.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-    [code] = [block for block in blocks if re.search(rf"import .*\b{library}\b", block)]
+    [code] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     return code.replace("sales/", "data/").replace('"price"', '"y"').replace("8192", "256")
 
 
 @limited(SECONDS)
 def test_the_code_of_the_guide_for_dask(folder):
     address = 'Client("tcp://scheduler:8786")'
-    code = block_of_the_guide("Client")
+    code = code_of_the_guide()
     assert address in code
     code = code.replace(address, "Client(processes=False, dashboard_address=None)")
     told = run(sys.executable, "-c", f"{code}client.close()\nprint(local)", folder=folder)
-    assert told.stdout.startswith("KernelRegressor(")
-
-
-@limited(SECONDS)
-def test_the_code_of_the_guide_for_mpi(folder):
-    code = block_of_the_guide("mpi").replace('"y")\n', '"y")\n    print(model)\n')
-    (folder / "guide.py").write_text(code, encoding="utf-8")
-    told = run(*launcher(), sys.executable, "guide.py", folder=folder)
     assert told.stdout.startswith("KernelRegressor(")
 
 

@@ -32,7 +32,8 @@ from mercer import (
     SparseKernelClassifier,
     TablePreparer,
 )
-from mercer.auto import base, parts, search
+from mercer.auto import base
+from mercer.auto.tuning import TUNING
 
 matplotlib.use("Agg")
 
@@ -40,10 +41,9 @@ matplotlib.use("Agg")
 @pytest.fixture(autouse=True)
 def one_candidate(monkeypatch):
     """A search of next to nothing."""
-    monkeypatch.setattr(search, "_POWERS", (1.0,))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
-    monkeypatch.setattr(search, "_GAMMAS", {"laplacian": (1.0,)})
-    monkeypatch.setattr(parts, "_FOLDS", 2)
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (1.0,), "gaussian": ()})
+    monkeypatch.setattr(TUNING, "gammas", {"laplacian": (1.0,)})
+    monkeypatch.setattr(TUNING, "folds", 2)
     monkeypatch.setattr(base.AutoKernelMachine, "_treatments", lambda *_: [("robust", 0)])
 
 

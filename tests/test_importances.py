@@ -1,6 +1,7 @@
 """Importances of the columns of a table: what the score of rows held out loses without each."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,17 +10,17 @@ from scipy import sparse
 from sklearn.metrics import accuracy_score, r2_score
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, kernels
-from mercer.auto import base, importance, leaves, search
+from mercer.auto import base, importance
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.search import Search
+from mercer.auto.tuning import TUNING
 from mercer.estimators.scales import scaled
 
 
 @pytest.fixture(autouse=True)
 def few_candidates(monkeypatch):
-    monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0, 1.0), "gaussian": (1.0,)})
 
 
 def numbers(n=500, d=6, seed=0):
@@ -42,7 +43,7 @@ def searched(X, y, n_jobs=1, classes=False):
 def test_permuted_responses_are_those_of_the_kernel_at_permuted_rows(kernel):
     X, y = numbers(300)
     found = searched(X, y)
-    part = found.whole_parts[0]
+    part = found.parts[0]
     of_kernel = [
         record.settings
         for record in found.records
@@ -74,8 +75,7 @@ def test_scores_are_those_of_scikit_learn():
     found = searched(X, y)
     settings, _ = importance._settings(found)
     machines = [
-        importance._Machine.fitted(part, settings, 100, 20, found.goal)
-        for part in found.whole_parts
+        importance._Machine.fitted(part, settings, 100, 20, found.goal) for part in found.parts
     ]
     rows = np.concatenate([machine.rows for machine in machines])
     responses = [machine.responses for machine in machines]
@@ -85,7 +85,7 @@ def test_scores_are_those_of_scikit_learn():
     found = searched(X, labels, classes=True)
     machines = [
         importance._Machine.fitted(part, found.settings, 100, 20, found.goal)
-        for part in found.whole_parts
+        for part in found.parts
     ]
     rows = np.concatenate([machine.rows for machine in machines])
     responses = [machine.responses for machine in machines]
@@ -189,7 +189,7 @@ def test_screened_columns_are_measured_as_all_are(monkeypatch):
     found = searched(X, y)
     # A lasso would leave three inputs, which need no screening.
     found.records = [r for r in found.records if r.settings.scales != "linear"]
-    found.best = found.records[-1]
+    found.choice = replace(found.choice, record=found.records[-1])
     everything = permutation_importances(found, X.shape, np.inf)
     monkeypatch.setattr(importance, "_MOST_INPUTS", 50)
     few = permutation_importances(found, X.shape, np.inf)
@@ -203,9 +203,9 @@ def test_screened_columns_are_measured_as_all_are(monkeypatch):
 
 
 def test_models_of_local_machines_have_importances(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 300)
-    for name in ("_LEAST", "_MOST", "_LARGEST_TRIAL"):
-        monkeypatch.setattr(leaves, name, 100)
+    monkeypatch.setattr(TUNING, "exact_rows", 300)
+    monkeypatch.setattr(TUNING, "leaf_rows", (100, 100))
+    monkeypatch.setattr(TUNING, "trial_leaf_rows", 100)
     X, y = numbers(900)
     model = AutoKernelRegressor(random_state=0).fit(X, y)
     assert model.search_results_["stage"][-1] == "leaves"
@@ -250,5 +250,3 @@ def test_importances_that_do_not_fit_are_refused():
         model.feature_importances_ = wrong
         with pytest.raises(ValueError, match="feature_importances_ of a fitted"):
             model.predict(X)
-    del model.feature_importances_  # as in models that an older version saved
-    model.predict(X)

@@ -150,7 +150,7 @@ def test_saved_models_keep_their_sizes(model, tmp_path):
         np.testing.assert_array_equal(again.predict(X, quantiles=[0.1, 0.9]), expected)
 
 
-def test_models_of_earlier_versions_have_intervals_of_one_width(model):
+def test_models_without_errors_have_intervals_of_one_width(model):
     X, _ = uneven(20, seed=101)
     state = model.__getstate__()
     del state["_errors_"]
@@ -159,7 +159,7 @@ def test_models_of_earlier_versions_have_intervals_of_one_width(model):
     reach = model.conformal_.bound(0.9)
     expected = np.column_stack([model.predict(X) - reach, model.predict(X) + reach])
     np.testing.assert_allclose(old.predict_interval(X), expected)
-    with pytest.raises(ValueError, match="quantiles need a model of this version"):
+    with pytest.raises(ValueError, match="quantiles need errors on held-out rows"):
         old.predict(X, quantiles=[0.5])
 
 

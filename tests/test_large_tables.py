@@ -19,6 +19,7 @@ from mercer import (
     TablePreparer,
 )
 from mercer._rows import PreparedRows
+from mercer.auto.tuning import TUNING
 
 
 @pytest.fixture
@@ -107,14 +108,14 @@ def test_models_go_through_the_rows_behind_a_preparer(model, table, no_room):
 
 def test_an_automatic_model_of_such_a_table_is_that_of_the_array(table, no_room, monkeypatch):
     X, y = table
-    monkeypatch.setattr("mercer.auto.base._EXACT_ROWS", 500)  # so that leaves are solved
+    monkeypatch.setattr(TUNING, "exact_rows", 500)  # so that leaves are solved
     filed = AutoKernelRegressor(random_state=0).fit(X, y)
     machine = filed.kernel_machine_
     assert isinstance(machine, LocalKernelRegressor)
     assert isinstance(machine.feature_map_.landmarks_.base, np.memmap)
     guesses = filed.predict(X)
     monkeypatch.undo()
-    monkeypatch.setattr("mercer.auto.base._EXACT_ROWS", 500)
+    monkeypatch.setattr(TUNING, "exact_rows", 500)
     arrays = AutoKernelRegressor(random_state=0).fit(np.array(X), y)
     assert arrays.best_settings_ == filed.best_settings_
     error = np.sqrt(np.mean((guesses - arrays.predict(X)) ** 2))
@@ -123,7 +124,7 @@ def test_an_automatic_model_of_such_a_table_is_that_of_the_array(table, no_room,
 
 def test_classes_are_told_apart_from_such_a_table(table, no_room, monkeypatch):
     X, y = table
-    monkeypatch.setattr("mercer.auto.base._EXACT_ROWS", 500)
+    monkeypatch.setattr(TUNING, "exact_rows", 500)
     labels = np.where(y > 0, "up", "down")
     model = AutoKernelClassifier(random_state=0).fit(X, labels)
     assert model.score(X, labels) > 0.9
@@ -135,10 +136,14 @@ import sys, threading, time
 import numpy as np
 import mercer
 from mercer._machine import held_memory
+from mercer.auto.tuning import TUNING
+from mercer.auto.tuning import TUNING
 
 X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
 model = mercer.AutoKernelRegressor(random_state=0, n_jobs=1)
-model.fit(np.array(X[:51_000]), y[:51_000]).predict(X[:100])  # what a search takes is there now
+most_exact, TUNING.exact_rows = TUNING.exact_rows, 1000
+model.fit(np.array(X[:3000]), y[:3000]).predict(X[:100])  # modules of a fit are loaded now
+TUNING.exact_rows = most_exact
 most, done, before = [0], [], held_memory()
 
 def look():
@@ -160,8 +165,7 @@ def test_memory_stays_within_the_bound(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(220_000, 16)).astype(np.float32)
     np.save(tmp_path / "X.npy", X)
-    # With noise: without, leaves are solved in float64, which takes more.
-    np.save(tmp_path / "y.npy", np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=len(X)))
+    np.save(tmp_path / "y.npy", np.sin(5 * X[:, 0]) + X[:, 1])  # no noise: leaves are in float64
     bound = 100 * 2**20  # while it is treated in memory, a table takes 107 MB
     arguments = [tmp_path / "X.npy", tmp_path / "y.npy", bound]
     command = [sys.executable, "-c", _BOUNDED, *map(str, arguments)]

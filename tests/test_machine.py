@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from mercer import KernelRegressor, _machine, _pages
+from mercer import KernelRegressor, _machine
 from mercer._array import n_threads
 
 MB = 2**20
@@ -213,8 +213,7 @@ def test_a_grid_search_takes_no_more_threads_than_there_are_cores(backend):
 # -- memory ----------------------------------------------------------------------------------
 
 
-def test_memory_is_read_from_the_tables_of_linux(system, monkeypatch):
-    monkeypatch.setattr(_pages, "_idle", {})  # what arrays of other tests left
+def test_memory_is_read_from_the_tables_of_linux(system):
     system(
         {
             "proc/meminfo": "MemTotal: 900 kB\nMemAvailable:     300 kB\nBuffers: 1 kB",

@@ -20,15 +20,14 @@ from mercer import (
     _progress,
     persistence,
 )
-from mercer.auto import base, final, leaves, parts, search
+from mercer.auto.tuning import TUNING
 
 
 @pytest.fixture(autouse=True)
 def few_candidates(monkeypatch):
-    monkeypatch.setattr(search, "_POWERS", (1.0,))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
-    monkeypatch.setattr(search, "_GAMMAS", {"laplacian": (0.5, 2.0)})
-    monkeypatch.setattr(parts, "_FOLDS", 2)
+    monkeypatch.setattr(TUNING, "powers", {"laplacian": (1.0,), "gaussian": ()})
+    monkeypatch.setattr(TUNING, "gammas", {"laplacian": (0.5, 2.0)})
+    monkeypatch.setattr(TUNING, "folds", 2)
 
 
 def of_scikit_learn(name):
@@ -194,9 +193,9 @@ class Tasks:
 @pytest.fixture
 def by_iterations(monkeypatch):
     """Also models of few rows are fitted by iterations."""
-    monkeypatch.setattr(final, "_DIRECT_ROWS", 10)
-    monkeypatch.setitem(final.TOLS, "continuous", 1e-4)
-    monkeypatch.setitem(final._RANK, "laplacian", 0.5)
+    monkeypatch.setattr(TUNING, "direct_rows", 10)
+    monkeypatch.setitem(TUNING.tol, "continuous", 1e-4)
+    monkeypatch.setitem(TUNING.rank, "laplacian", 0.5)
 
 
 @pytest.mark.usefixtures("by_iterations")
@@ -249,10 +248,9 @@ def test_an_interrupt_in_a_trial_leaves_the_best_model_so_far():
 
 
 def test_trees_of_both_pipelines_are_tasks(monkeypatch):
-    monkeypatch.setattr(base, "_EXACT_ROWS", 300)
-    monkeypatch.setattr(leaves, "_LEAST", 100)
-    monkeypatch.setattr(leaves, "_MOST", 100)
-    monkeypatch.setattr(leaves, "_LARGEST_TRIAL", 100)
+    monkeypatch.setattr(TUNING, "exact_rows", 300)
+    monkeypatch.setattr(TUNING, "leaf_rows", (100, 100))
+    monkeypatch.setattr(TUNING, "trial_leaf_rows", 100)
     monkeypatch.setattr("mercer.solvers.local._BATCH", 4)
     X, y = rows(600)
     tasks = Tasks()

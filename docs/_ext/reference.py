@@ -34,7 +34,6 @@ MODULES = (
             "persistence",
             "onnx",
             "dask",
-            "mpi",
             "compare.comparison",
         ]
     ),

@@ -52,7 +52,6 @@ _MODULES = (
     "diagnostics",
     "kernels",
     "maps",
-    "mpi",
     "onnx",
     "persistence",
     "plots",

@@ -60,7 +60,7 @@ class Device:
         return values.to(device=self.name, dtype=kind)
 
     def places(self, index: slice | ArrayLike) -> Any:
-        """What selects rows of a tensor on the device: a slice, or an array of numbers or flags."""
+        """Index of rows on the device: a slice, or an array of numbers or flags."""
         import numpy as np
 
         return index if isinstance(index, slice) else self.array(np.asarray(index))
@@ -146,7 +146,7 @@ def _no_warning_of_read_only(values: NDArray) -> Iterator[None]:
 
 
 class _Exact:
-    """What is known of the blocks of ``exact_float32`` that are open."""
+    """Open blocks of ``exact_float32``: their number, and the setting to restore after the last."""
 
     def __init__(self) -> None:
         self.lock, self.n_blocks = Lock(), 0

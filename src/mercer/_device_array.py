@@ -267,7 +267,7 @@ def _places(device: Device, key: NDArray) -> Any:
 
 
 class _Flags:
-    """What code written for NumPy sets on arrays that it means to leave alone; nobody heeds it."""
+    """Flags that NumPy code sets to protect an array; a tensor ignores them."""
 
     writeable = True
 

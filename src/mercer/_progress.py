@@ -1,4 +1,4 @@
-"""What long fits tell on the way: lines of the logger "mercer", or of a verbose model on stderr."""
+"""Progress of long fits: lines of the logger "mercer", or of a verbose model on stderr."""
 
 from __future__ import annotations
 

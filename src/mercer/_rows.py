@@ -54,7 +54,7 @@ class FarRows:
         raise NotImplementedError
 
     def checked_for(self, estimator: Any, reset: bool) -> FarRows:
-        """These rows, if an estimator of tables can be fitted to them."""
+        """Return the rows if an estimator of tables can be fitted to them."""
         raise NotImplementedError
 
     def labels(self, reading: Any, places: list[int]) -> dict[int, Any]:
@@ -161,12 +161,12 @@ class PreparedRows:
         return np.asarray(self.together(), dtype=dtype)
 
     def then(self, step: Callable[[Any], Any]) -> PreparedRows:
-        """These rows after another step, which comes before any conversion."""
+        """Rows that pass through ``step`` when they are read, before any conversion."""
         first = self.prepare
         return self._with(prepare=step if first is None else _Then(first, step))
 
     def converted(self, dtype: DTypeLike, filled: bool = False) -> PreparedRows:
-        """These rows as C-ordered numbers of a type; CSR rows as arrays if ``filled``."""
+        """C-ordered rows of ``dtype``; CSR rows become arrays if ``filled``."""
         return self._with(dtype=dtype, filled=filled)
 
     def taken(self, rows: Index) -> PreparedRows:

@@ -80,9 +80,6 @@ class Checked(AnyArrays, Linked):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = {}
-        if any(name.endswith("_") for name in state):  # files of 0.1.0 have the settings alone
-            settings = {f"_{name}_": state[name] for name in self._kept_settings if name in state}
-            state = settings | state
         for name, value in state.items():
             member = getattr(type(self), name, None)
             if name.startswith("__") or callable(member):

@@ -1,4 +1,4 @@
-"""What the documentation of both automatic models says alike."""
+"""Passages that the docstrings of both automatic models share."""
 
 from __future__ import annotations
 

@@ -26,17 +26,17 @@ from mercer._validation import positive_number
 from mercer._weights import check_weights, group_codes
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
-from mercer.auto.final import QUICK_FEATURES, STEPS, Form, Recipe, fit_rows
+from mercer.auto.final import STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
-from mercer.auto.parts import MOST_DENSE
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
 from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
@@ -44,21 +44,6 @@ from mercer.estimators.targets import class_weights
 from mercer.preparation import TablePreparer, TellsColumns, rows_of
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
-
-_FEW_INTEGERS = 20  # distinct whole numbers up to which a column may be a category
-_FEW_COLUMNS = 200  # columns that such categories may become
-_SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # shares of the time budget at which rungs and trials end
-_END = 0.97  # share of the time budget at which iterations end
-_RESERVE = 0.6  # share of the time left that is planned for the final fit
-# Rows up to which the model is exact: at 37 000 to 45 000 rows of four tables its errors were 2 to
-# 14 % lower than those of leaves, in up to twice their time; half of its kernel takes 2.5 GB.
-_EXACT_ROWS = 50_000
-_EXACT_COST = {"laplacian": 3.0, "gaussian": 16.0}  # of iterations, in trials of as many pairs
-_MORE = 4  # times the default features are worth their time where there is a time budget
-_LOOK = 2000  # sampled rows that tell the kinds of columns
-_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # without a budget
-_LEAST_FEATURES = 32
-_CODES = 2**28  # rows times features, at most
 
 
 class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimator):
@@ -129,14 +114,14 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         key = key_from(self.random_state)
         judge = Judge(goal) if scorer is None else ByScorer(goal, scorer, X, y, key)
         monitor = Monitor(self, X, y)
-        end = start + _SEARCH_SHARE * budget
+        end = start + TUNING.search_share * budget
         search = Search(X, y, goal, key, self.n_jobs, end, judge, monitor)
         self.interrupted_ = False
         form: Form = None
         with quiet_scores():
             try:
                 search.run(self._treatments(X, key), X.shape[1])
-                search.deadline = start + _TRIAL_SHARE * budget
+                search.deadline = start + TUNING.trial_share * budget
                 form = self._form(search, X, start + budget)
             except KeyboardInterrupt:
                 self.interrupted_ = True
@@ -144,9 +129,9 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             self._keep(search)
             by_judge = None if scorer is None and goal.weights is None else judge.of_predictions
             self.feature_importances_ = permutation_importances(search, X.shape, budget, by_judge)
-        search.parts = search.whole_parts = []  # whose rows take memory that the last fit may need
+        search.forget_rows()  # the last fit may need their memory
         if not self.interrupted_:
-            self._fit_finally(X, y, search, key, form, start + _END * budget, monitor)
+            self._fit_finally(X, y, search, key, form, start + TUNING.end_share * budget, monitor)
         if self.interrupted_ and not self._has_model():
             self._fit_quickly(X, y, search, key)
         if len(self._pipelines()) == 1 and search.partner is not None:
@@ -161,10 +146,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         monitor.end_fit()
 
     def _form(self, search: Search, X: Any, end: float) -> Form:
-        """What the model of all rows is to be, and the last trials, which are in that form."""
+        """Make the last trials, and return the form of the model: exact, leaves or features."""
         n, n_inputs = X.shape
-        if sparse.issparse(X) or n_inputs > MOST_DENSE:
-            if n <= _EXACT_ROWS and search.on_few_inputs(n_inputs):
+        if sparse.issparse(X) or n_inputs > TUNING.most_dense:
+            if n <= TUNING.exact_rows and search.on_few_inputs(n_inputs):
                 return None
             return self._n_components(search, n, end - time.perf_counter())
         if self._is_exact(search, n, end - time.perf_counter()):
@@ -172,10 +157,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             return None
         worth = search.on_leaves(cut_for(n, n_inputs))
         last = search.records[-1] if search.records else None
-        seconds_left = _RESERVE * (end - time.perf_counter())
+        seconds_left = TUNING.reserve * (end - time.perf_counter())
         if last is None or not np.isfinite(seconds_left):
             return cut_for(n, n_inputs, worth)
-        n_leaves = len(search.parts) if last.stage == "leaves" else 1
+        n_leaves = len(search.bench.parts) if last.stage == "leaves" else 1
         threads = min(n_threads(self.n_jobs), n_leaves)
         leaf_seconds = last.seconds / n_leaves / threads
         return cut_for(n, n_inputs, worth, seconds_left, leaf_seconds, last.rows)
@@ -185,13 +170,13 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if sparse.issparse(X):
             return [("robust", 0)]
         treatments = [("robust", 0), ("standard", 0), ("quantile", 0)]
-        sample = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
+        sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
         with warnings.catch_warnings():  # the last fit tells of columns that are left out
             warnings.filterwarnings("ignore", "columns are left out")
-            preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(sample)
+            preparer = TablePreparer(max_integers=TUNING.few_integers, random_state=0).fit(sample)
         n_columns = len(preparer.get_feature_names_out())
-        if preparer.has_few_integers and n_columns <= max(_FEW_COLUMNS, 2 * X.shape[1]):
-            treatments.append(("robust", _FEW_INTEGERS))
+        if preparer.has_few_integers and n_columns <= max(TUNING.few_columns, 2 * X.shape[1]):
+            treatments.append(("robust", TUNING.few_integers))
         return treatments
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
@@ -202,13 +187,13 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             return False
         last = search.records[-1]
         kernel = last.settings.kernel if search.best is None else search.settings.kernel
-        needed = _EXACT_COST[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
-        return self._is_few(n) and needed < _RESERVE * seconds_left
+        needed = TUNING.exact_cost[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
+        return self._is_few(n) and needed < TUNING.reserve * seconds_left
 
     @staticmethod
     def _is_few(n: int) -> bool:
         """True if the exact kernel machine may be the model of so many rows."""
-        return n <= _EXACT_ROWS
+        return n <= TUNING.exact_rows
 
     def _has_time_twice(self, search: Search, n: int, end: float) -> bool:
         """True if there is time for two fits of the final form."""
@@ -218,15 +203,16 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
         """As many features as help, and as there is time for."""
-        most = min(_FEATURES[search.settings.kernel], max(_LEAST_FEATURES, _CODES // n))
+        least = TUNING.least_features
+        most = min(TUNING.features[search.settings.kernel], max(least, TUNING.most_codes // n))
         if not np.isfinite(seconds_left):
             return most
-        most *= _MORE
+        most *= TUNING.more_features
         trials = [r for r in search.records if r.stage == "features"]
         if not trials:  # no time even for these
-            return _LEAST_FEATURES
+            return least
         per_feature = n * max(r.seconds / r.rows for r in trials) / search.n_components
-        return int(np.clip(_RESERVE * seconds_left / per_feature, _LEAST_FEATURES, most))
+        return int(np.clip(TUNING.reserve * seconds_left / per_feature, least, most))
 
     def _fit_finally(
         self,
@@ -273,7 +259,9 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """Take rows and responses of the final form for those held out; returns its tolerance."""
         if found is None:
             return tol
-        search.held_rows, search.held_responses = found
+        rows, responses = found
+        assert search.choice is not None
+        search.choice = replace(search.choice, rows=rows, responses=responses)
         with quiet_scores():
             self._keep(search)
         return self._recipe(search.key).tol(search)
@@ -281,7 +269,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
         rows = np.sort(search.first_rows)
-        form = QUICK_FEATURES
+        form = TUNING.quick_features
         recipe = self._recipe(key)
         estimator = recipe.pipeline(search.settings, len(rows), form, recipe.tol(search))
         self.best_estimator_ = self._of_target(estimator, search)
@@ -349,7 +337,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     def _measure_inputs(self, X: Any, key: int) -> None:
         """Set the share of the distance between rows that is due to each input column."""
-        sample = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
+        sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
         shares = []
         for pipeline in self._pipelines():
             rows = pipeline[:-1].transform(sample)
@@ -373,16 +361,14 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             estimator._check_state()
         fit = all(map(_is_whole, self._pipelines()))
         state.check("best_estimator_", f"be of the steps {', '.join(STEPS)}", fit)
-        if "validation_score_" in vars(self):  # models saved by 0.1.0 have none
-            state.instance("validation_score_", float)
-            state.integer("n_validation_rows_")
+        state.instance("validation_score_", float)
+        state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
-        if "feature_importances_" in vars(self):  # which models of older versions lack
-            state.array("feature_importances_", (self.n_features_in_,), "d")
+        state.array("feature_importances_", (self.n_features_in_,), "d")
 
     def _score(self, X: Any, y: Any, sample_weight: Any, usual: Callable[..., float]) -> float:
-        """By ``scoring`` if there is one, else as ``usual``."""
+        """Score of predictions by ``scoring``, or by ``usual`` without it."""
         scorer = checked_scorer(self, self.scoring)
         if scorer is None:
             return usual(X, y, sample_weight)
@@ -407,7 +393,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     @property
     def columns_(self) -> dict[str, NDArray]:
-        """What was found in every input column and what became of it; see ``TablePreparer``."""
+        """Kind and treatment of every input column; see ``TablePreparer``."""
         self._check_fitted()
         columns: dict[str, NDArray] = self._pipelines()[0]["preparer"].columns_
         return columns

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import n_threads
 from mercer.auto.goals import Classes, Encoding, Numbers
-from mercer.auto.leading import Outcome, Record, Stage
+from mercer.auto.leading import Outcome, Record
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import LeafPart, Part
 from mercer.auto.scoring import Judge
@@ -29,55 +28,53 @@ class _Targets:
         self.beside = np.column_stack([encoding.target for encoding in encodings])
 
 
+@dataclass(frozen=True)
 class Bench:
-    """Parts of the rows of a table, on which settings are tried.
+    """Parts of the rows of a table, on which settings are fitted and judged.
 
     Parameters
     ----------
-    parts : sequence of Part or LeafPart
-        Rows to fit and rows to hold out, in one or several ways.
     goal : Numbers or Classes
     judge : Judge
         Of responses to the rows held out.
-    n_jobs : int or None
+    parts : sequence of Part or LeafPart
+        Rows to fit and rows to hold out, in one or several ways.
+    n_rows : int
+        Rows that the final model is fitted to, or a leaf of it.
+    held : ndarray of shape (h,)
+        Rows held out, each once.
+    places : ndarray or None
+        Place in ``held`` of each held-out row of the parts; None if parts hold out other rows.
+    most_fitted : int
+        Most rows that a trial can fit.
     """
 
+    goal: Numbers | Classes
+    judge: Judge
     parts: Sequence[Part | LeafPart]
-    _n_rows: int  # that the final model is fitted to, or a leaf of it
+    n_rows: int
+    held: NDArray
+    places: NDArray | None
+    most_fitted: int
 
-    def __init__(
-        self,
-        parts: Sequence[Part | LeafPart],
-        goal: Numbers | Classes,
-        judge: Judge,
-        n_jobs: int | None,
-    ):
-        self.parts, self.goal, self.judge, self.n_jobs = parts, goal, judge, n_jobs
-        self._stage = Stage("", 0, False)
-        self._held = np.concatenate([part.held for part in self.parts])
-        self._answered: NDArray | None = None  # which of these every response of the parts is to
-
-    @property
-    def n_fitted(self) -> int:
-        """Most rows that can be fitted to."""
-        return min(len(part.fitted) for part in self.parts)
-
-    def _judge_by(self, parts: Sequence[LeafPart]) -> None:
-        """Try settings on leaves from now on."""
-        self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
+    @classmethod
+    def of_rows(
+        cls, goal: Numbers | Classes, judge: Judge, parts: Sequence[Part], n_rows: int
+    ) -> Bench:
+        """Bench on parts that hold out different rows of a table."""
         held = np.concatenate([part.held for part in parts])
-        self._held, self._answered = np.unique(held, return_inverse=True)
+        return cls(goal, judge, parts, n_rows, held, None, min(len(part.fitted) for part in parts))
 
-    def _tried(
-        self,
-        n_rows: int,
-        group: Settings,
-        ridges: Sequence[float],
-        map_: FeatureMap | None = None,
+    def on_leaves(self, parts: Sequence[LeafPart]) -> Bench:
+        """Bench on leaves, which may share held-out rows."""
+        held, places = np.unique(np.concatenate([part.held for part in parts]), return_inverse=True)
+        most = max(len(part.fitted) for part in parts)
+        return Bench(self.goal, self.judge, parts, most, held, places, most)
+
+    def of_features(
+        self, stage: str, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap
     ) -> list[Outcome]:
-        """Outcomes of the settings of one gamma; nothing of the search is changed."""
-        if map_ is None:
-            return self._tried_together(n_rows, [group], ridges, n_threads(self.n_jobs))[0]
+        """Outcomes of random features with settings of one gamma, for every ridge."""
         start = time.perf_counter()
         targets = self._targets(n_rows)
         tol = feature_tol(group, self.goal.kind)
@@ -90,13 +87,18 @@ class Bench:
             for part, target in zip(self.parts, targets, strict=True)
         ]
         seconds = (time.perf_counter() - start) / len(ridges)
-        return self._outcomes(n_rows, group, ridges, targets, pieces, seconds)
+        return self._outcomes(stage, n_rows, group, ridges, targets, pieces, seconds)
 
-    def _tried_together(
-        self, n_rows: int, groups: Sequence[Settings], ridges: Sequence[float], threads: int
+    def of_machines(
+        self,
+        stage: str,
+        n_rows: int,
+        groups: Sequence[Settings],
+        ridges: Sequence[float],
+        threads: int,
     ) -> list[list[Outcome]]:
-        """Outcomes of the exact machines of some groups of one kernel; nothing is changed."""
-        for group in groups:  # what trials share is not in the time of each
+        """Outcomes of exact machines, for every group of settings of one kernel and every ridge."""
+        for group in groups:  # work that trials share is not in the time of each
             for part in self.parts:
                 part.prepare(group)
         start = time.perf_counter()
@@ -111,12 +113,15 @@ class Bench:
         seconds = (time.perf_counter() - start) * threads / (len(groups) * len(ridges))
         n = len(self.parts)
         return [
-            self._outcomes(n_rows, group, ridges, targets, found[i * n : (i + 1) * n], seconds)
+            self._outcomes(
+                stage, n_rows, group, ridges, targets, found[i * n : (i + 1) * n], seconds
+            )
             for i, group in enumerate(groups)
         ]
 
     def _outcomes(
         self,
+        stage: str,
         n_rows: int,
         group: Settings,
         ridges: Sequence[float],
@@ -124,7 +129,7 @@ class Bench:
         pieces: Sequence[Sequence[NDArray | None]],  # responses of every part for every ridge
         seconds: float,  # for a ridge
     ) -> list[Outcome]:
-        """How good responses are, for every ridge that all parts have some for."""
+        """Losses of responses, for every ridge at which all parts have some."""
         outcomes = []
         encodings = targets[0].encodings
         for ridge, of_ridge in zip(ridges, zip(*pieces, strict=True), strict=True):
@@ -138,11 +143,11 @@ class Bench:
                     )
                     for piece, target in zip(answered, targets, strict=True)
                 ]
-                joined = self._per_row(np.concatenate(answers))
+                joined = self.per_row(np.concatenate(answers))
                 settings = replace(group, ridge=float(ridge), transform=encoding.transform)
-                verdict = self.judge(joined, self._held, settings.transform)
+                verdict = self.judge(joined, self.held, settings.transform)
                 record = Record(
-                    *(self._stage.name, n_rows, settings, verdict.loss, verdict.error),
+                    *(stage, n_rows, settings, verdict.loss, verdict.error),
                     *(seconds / len(encodings), verdict.score),
                 )
                 outcomes.append(Outcome(record, joined, verdict.losses))
@@ -154,10 +159,10 @@ class Bench:
         goal = self.goal
         return [_Targets(list(goal.encodings(own)), goal.weights_of(own)) for own in rows]
 
-    def _per_row(self, responses: NDArray) -> NDArray:
-        """The mean response to every held-out row, of which leaves may have answered several."""
-        if self._answered is None:
+    def per_row(self, responses: NDArray) -> NDArray:
+        """Mean response to every row held out, as several leaves may answer for one."""
+        if self.places is None:
             return responses
-        sums = np.zeros((len(self._held), responses.shape[1]))
-        np.add.at(sums, self._answered, responses)
-        return sums / np.bincount(self._answered)[:, None]
+        sums = np.zeros((len(self.held), responses.shape[1]))
+        np.add.at(sums, self.places, responses)
+        return sums / np.bincount(self.places)[:, None]

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from mercer._validation import real_number
 from mercer.auto.targets import evened
-from mercer.estimators.probabilities import Probabilities
 
-__all__ = ["Conformal", "Probabilities"]  # files of 0.2 name Probabilities by this module
+__all__ = ["Conformal"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from mercer.auto.leaves import Cut
 from mercer.auto.means import answer
 from mercer.auto.parts import last_scale_rows
 from mercer.auto.search import Search
-from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
+from mercer.auto.trials import METRICS, Settings, feature_map, feature_tol
+from mercer.auto.tuning import TUNING
 from mercer.estimators.held_out import HeldOut, held_out
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
@@ -29,20 +30,12 @@ from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, rows_of
 from mercer.solvers import ConjugateGradient
 
-__all__ = ["QUICK_FEATURES", "STEPS", "Form", "Recipe", "fit_rows"]
+__all__ = ["STEPS", "Form", "Recipe", "fit_rows"]
 
 # Of the final model: the number of random features, leaves and trees, or None for the exact kernel.
 Form: TypeAlias = int | Cut | None
 
 STEPS = ("preparer", "scaler", "model")
-QUICK_FEATURES = 256  # random features of the model after an interrupted search
-_DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
-_FEW_ROWS = 100  # below, a tenth of the rows tells next to nothing
-_NEARLY = 0.7  # share of the rows whose models err about as one of all rows
-_FOLD_ROWS = 1000  # rows up to which a search holds out each row once: its errors serve
-# Ranks of the preconditioner per root of the rows. With fewer, iterations end at a tolerance with
-# responses that err more (ijcnn1, 2 beside 3: by 2 %, three splits).
-_RANK = {"laplacian": 3.0, "gaussian": 10.0}
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ class Recipe:
 
         ``n`` is the number of rows of the final fit if these errors are those of a model of fewer.
         """
-        settings, rough = search.settings, TOLS[self.target]
+        settings, rough = search.settings, TUNING.tol[self.target]
         if search.best is None or search.held_responses is None:
             return rough
         held = search.held_rows, search.held_responses, settings.transform
@@ -132,8 +125,8 @@ class Recipe:
     def _exact(self, settings: Settings, n: int, tol: float, seed: int) -> KernelMachine:
         map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
         solver: Any = "cholesky"
-        if n > _DIRECT_ROWS:
-            rank = int(_RANK[settings.kernel] * np.sqrt(n))
+        if n > TUNING.direct_rows:
+            rank = int(TUNING.rank[settings.kernel] * np.sqrt(n))
             solver = ConjugateGradient(tol, rank=rank, random_state=seed)
         alpha = settings.ridge / n
         return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
@@ -167,9 +160,11 @@ class Recipe:
         goal, n = search.goal, len(y)
         if search.best is None:
             return None
-        if n <= _FOLD_ROWS and (n < _FEW_ROWS or search.best.rows >= _NEARLY * n):
+        if n <= TUNING.fold_rows and (
+            n < TUNING.few_rows or search.best.rows >= TUNING.nearly_all * n
+        ):
             return None
-        if form is None and _FOLD_ROWS < n <= _DIRECT_ROWS and goal.groups is None:
+        if form is None and TUNING.fold_rows < n <= TUNING.direct_rows and goal.groups is None:
             found = self._left_out(X, y, search)
             return None if found is None else (np.arange(n), found)
         rows, responses = [], []
@@ -190,7 +185,7 @@ class Recipe:
         and for targets under a transform, which need their errors before the fit.
         """
         settings, goal = search.settings, search.goal
-        if form is not None or search.best is None or n <= _DIRECT_ROWS:
+        if form is not None or search.best is None or n <= TUNING.direct_rows:
             return None
         parts = final_splits(goal, self.key, n)
         if len(parts) > 1 or settings.transform != "identity":
@@ -198,7 +193,7 @@ class Recipe:
         fitted, rows = parts[0]
         if not goal.has_all_classes(fitted):
             return None
-        rough = TOLS[self.target]
+        rough = TUNING.tol[self.target]
 
         def tol(responses: NDArray[np.float64]) -> float:
             return final_tol(rough, relative_error(goal, rows, responses, "identity"))
@@ -214,7 +209,7 @@ class Recipe:
     def _left_out(self, X: Any, y: NDArray, search: Search) -> NDArray[np.float64] | None:
         """Responses of the exact machine to each row left out in turn, in scales of all rows."""
         goal, settings = search.goal, search.settings
-        treatment = self.pipeline(settings, len(y), None, TOLS[self.target])[:-1]
+        treatment = self.pipeline(settings, len(y), None, TUNING.tol[self.target])[:-1]
         beside = {} if goal.weights is None else {"scaler__sample_weight": goal.weights}
         target = self._target(search, y)
         with config_context(enable_metadata_routing=False):

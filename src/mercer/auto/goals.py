@@ -33,7 +33,7 @@ class Encoding:
 
 
 class _Goal:
-    """What the rows of a table are to be predicted as, and how much each of them counts.
+    """Targets of the rows of a table, their encodings, and the weights of the rows.
 
     Parameters
     ----------

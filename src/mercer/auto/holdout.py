@@ -13,14 +13,9 @@ from scipy import linalg
 from mercer._weights import weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
+from mercer.auto.tuning import TUNING
 
 __all__ = ["final_splits", "final_tol", "leave_one_out", "relative_error"]
-
-_SHARE_OF_ERROR = 0.1  # of the held-out error, which the residual of a final fit may be
-_LEAST_TOL = 1e-7  # relative residual that float64 reaches
-_RATE = 0.5  # power of the rows by which errors are expected to fall until they are measured
-_HELD_SHARE = 10  # rows of the final fit per held-out row, so that errors are those of its size
-_HELD_ROWS = 600, 3000  # least and most held-out rows: 600 give a coverage of 0.9 to 0.012
 
 
 def relative_error(
@@ -58,7 +53,9 @@ def final_tol(rough: float, error: float, growth: float = 1.0) -> float:
     >>> final_tol(0.02, error=0.5), final_tol(0.02, error=0.01, growth=4.0)
     (0.02, 0.0005)
     """
-    return float(max(min(rough, _SHARE_OF_ERROR * error * growth**-_RATE), _LEAST_TOL))
+    return float(
+        max(min(rough, TUNING.error_share * error * growth**-TUNING.error_power), TUNING.least_tol)
+    )
 
 
 def final_splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArray, NDArray]]:
@@ -66,13 +63,13 @@ def final_splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArra
 
     Of groups a fifth is held out, once.
     """
-    least, most = _HELD_ROWS
+    (least, most), share = TUNING.final_held, TUNING.final_held_share
     fitted, held = splits(goal, key, n, n, n if goal.groups is not None else most)[0]
     if goal.groups is not None:
         return [(fitted, held[:most])]
     order = np.concatenate([held, fitted])  # any stretch of which has its share of the classes
-    n_held = min(max(n // _HELD_SHARE, 1), most)
-    starts = range(0, min(-(-least // n_held), _HELD_SHARE) * n_held, n_held)
+    n_held = min(max(n // share, 1), most)
+    starts = range(0, min(-(-least // n_held), share) * n_held, n_held)
     return [
         (np.concatenate([order[:start], order[start + n_held :]]), order[start : start + n_held])
         for start in starts

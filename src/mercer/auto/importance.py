@@ -1,4 +1,4 @@
-"""How much the inputs matter: what a score of rows held out loses where one of them is permuted."""
+"""Permutation importances: loss of a held-out score when the values of an input are permuted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from mercer._random import Slot, shuffled
 from mercer._threads import side_by_side
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import rank_loss
-from mercer.auto.parts import MOST_DENSE, Part
+from mercer.auto.parts import Part
 from mercer.auto.search import Search
 from mercer.auto.targets import smeared
 from mercer.auto.trials import METRICS, Settings
-from mercer.estimators.scales import ridge_factor, scaled
+from mercer.auto.tuning import TUNING
+from mercer.equations.small_ridge import kernel_ridge
+from mercer.estimators.scales import scaled
 from mercer.estimators.targets import winners
 from mercer.kernels.distances import distances
 
@@ -43,7 +45,7 @@ _BLOCK = 2**17  # entries that are computed together, so that they stay in the c
 def permutation_importances(
     search: Search, shape: tuple[int, int], seconds: float, scored: Scored | None = None
 ) -> NDArray[np.float64]:
-    """What the score of held-out rows loses, on average, where the values of an input are permuted.
+    """Mean loss of the held-out score when the values of an input are permuted, for each input.
 
     The score is R2, or the share of right classes, of an exact kernel machine of the best settings
     that the search found on rows of the whole table. The columns that were made of one input are
@@ -69,18 +71,18 @@ def permutation_importances(
     """
     settings, n_fitted = _settings(search)
     fitted_rows = min(n_fitted, _FITTED_ROWS)
-    held_rows = min(_HELD_ROWS, sum(len(part.held) for part in search.whole_parts))
-    changes = _changes_per_row(search.whole_parts[0], settings)
+    held_rows = min(_HELD_ROWS, sum(len(part.held) for part in search.parts))
+    changes = _changes_per_row(search.parts[0], settings)
     usual = shape[0] * max(_ENTRIES, _ENTRIES_OF_INPUT * changes)
     limit = min(max(usual, min(2 * usual, _FEW_ENTRIES)), _ENTRIES_OF_SECOND * seconds)
     repeats = int(np.clip(limit / (changes * held_rows * fitted_rows), 1, _REPEATS))
     share = min(1.0, np.sqrt(limit / (changes * held_rows * fitted_rows)))
     fitted_rows, held_rows = (max(int(share * r), _LEAST_ROWS) for r in (fitted_rows, held_rows))
-    n_parts = len(search.whole_parts)
+    n_parts = len(search.parts)
     with blas_threads(1):
         machines = [
             _Machine.fitted(part, settings, fitted_rows, -(-held_rows // n_parts), search.goal)
-            for part in search.whole_parts
+            for part in search.parts
         ]
         score = _of_machines(search.goal, machines, settings.transform, scored)
         whole = score([machine.responses for machine in machines])
@@ -115,7 +117,7 @@ def _settings(search: Search) -> tuple[Settings, int]:
 
 
 def _changes_per_row(part: Part, settings: Settings) -> float:
-    """How many values of a row permutations of all inputs change, in units of kernel entries."""
+    """Values of a row that permutations of all inputs change, counted as kernel entries."""
     held = part.rows(settings)[1]
     if settings.scales == "linear":
         return float(np.count_nonzero(part.scales(settings)))
@@ -126,7 +128,7 @@ def _changes_per_row(part: Part, settings: Settings) -> float:
 
 def _promising(machines: list[_Machine], n_inputs: int) -> NDArray[np.int64]:
     """The inputs to permute: all of a table, and the thousand most influential of many words."""
-    if n_inputs <= MOST_DENSE:
+    if n_inputs <= TUNING.most_dense:
         return np.unique(np.concatenate([machine.origins for machine in machines]))
     influences = np.sum([machine.influences(n_inputs) for machine in machines], axis=0)
     most = np.argsort(-influences, kind="stable")[:_MOST_INPUTS]
@@ -286,11 +288,9 @@ class _Machine:
 
 
 def _solved(matrix: NDArray, target: NDArray, ridge: float) -> NDArray:
-    """(matrix + ridge I)⁻¹ target."""
-    factor = ridge_factor(matrix.astype(np.float64), ridge)
-    if factor is None:  # which rounding leaves for next to no ridge
-        return linalg.lstsq(matrix + ridge * np.eye(len(matrix)), target)[0]
-    return linalg.cho_solve(factor, target, check_finite=False)
+    """(matrix + ridge I)⁻¹ target, or the least-squares solution if rounding leaves no factor."""
+    coef = kernel_ridge(matrix.astype(np.float64), target, ridge, overwrite=True)
+    return linalg.lstsq(matrix + ridge * np.eye(len(matrix)), target)[0] if coef is None else coef
 
 
 def _order(key: int, n: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""How far targets spread around predictions, row by row, from errors on rows held out."""
+"""Intervals around predictions, row by row, from the errors on held-out rows."""
 
 from __future__ import annotations
 

@@ -9,22 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
 
 __all__ = ["Outcome", "Record", "Stage", "better", "promising", "rank_loss"]
-
-_MARGIN = 0.02  # share of the loss that a transformed target has to gain
-_SMOOTH_MARGIN = 0.03  # the same for the Gaussian
-_SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
-# Of such steps, scales that a machine learned: on tables of 5000 rows, those that gained one to two
-# standard errors on held-out rows lowered the errors of five of five models, by up to a hundredth.
-_LEARNED = 0.5
-_LEARNED_MUCH = 0.03  # share of the loss whose gain by such scales is enough, whatever the tails
-_MUCH = 0.2  # share of the loss whose gain is enough in any case
-# Times the loss of the best settings, that a mean with others may have: the rows held out do not
-# show what a second set of trees gains, about a hundredth on ten tables of 15 000 to 60 000 rows.
-_PAIR_LOSS = 1.005
-_SURE_OF_DENSE = 1.5  # standard errors that scales tried where rows are dense have to gain
-_AHEAD = 0.12  # share of the loss, per doubling of rows, that the Gaussian has to gain on classes
 
 
 @dataclass(frozen=True)
@@ -61,7 +48,7 @@ class Outcome:
         """Whether the loss is below that of another outcome for the same rows, by more than chance
         makes it: some standard errors of the paired differences."""
         gain = other.compared() - self.compared()
-        return bool(gain.mean() > _SURE_OF_DENSE * gain.std() / np.sqrt(len(gain)))
+        return bool(gain.mean() > TUNING.sure_of_dense * gain.std() / np.sqrt(len(gain)))
 
 
 class Stage:
@@ -106,7 +93,7 @@ class Stage:
         leader = self.leader
         if leader is None:
             return best
-        least = _PAIR_LOSS * leader.record.loss
+        least = TUNING.pair_loss * leader.record.loss
         for other in self.beside(leader):
             mean = (leader.responses + other.responses) / 2
             of_mean = loss(mean, leader.record.settings.transform)
@@ -153,20 +140,22 @@ class Stage:
         """
         of_other = other.compared()
         gain = of_other - outcome.compared()
-        doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
+        doubt = TUNING.sure * float(gain.std()) / np.sqrt(len(gain))
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
         learned = _is_learned(settings) and not _is_learned(plainer)
-        much = _LEARNED_MUCH if learned and not more else _MUCH
-        enough = min(doubt * (more + _LEARNED * learned), much * float(of_other.mean()))
+        much = TUNING.much_by_scales if learned and not more else TUNING.much
+        enough = min(
+            doubt * (more + TUNING.sure_of_scales * learned), much * float(of_other.mean())
+        )
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
-            enough = max(enough, _AHEAD * doublings * float(outcome.compared().mean()))
+            enough = max(enough, TUNING.ahead * doublings * float(outcome.compared().mean()))
         return bool(gain.mean() > enough)
 
 
 def _view(settings: Settings) -> Settings:
-    """What settings of one view of the rows have in common: all but gamma and ridge."""
+    """Settings with gamma and ridge 1: equal for all settings of one view of the rows."""
     return replace(settings, gamma=1.0, ridge=1.0)
 
 
@@ -215,5 +204,5 @@ def rank_loss(record: Record) -> float:
     The latter gain less from rows still to come.
     """
     settings = record.settings
-    handicap = _MARGIN * (settings.transform != "identity")
-    return record.loss * (1 + handicap + _SMOOTH_MARGIN * (settings.kernel == "gaussian"))
+    handicap = TUNING.transform_margin * (settings.transform != "identity")
+    return record.loss * (1 + handicap + TUNING.gaussian_margin * (settings.kernel == "gaussian"))

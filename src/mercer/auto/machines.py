@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from mercer import _core, kernels
 from mercer.designs.kernel_rows import times
-from mercer.estimators.scales import ridge_factor
+from mercer.equations.small_ridge import LEAST_SINGLE, refined_kernel_ridge
 
 __all__ = ["Machine", "exact_responses"]
 
-_SMALL = 7e-4  # ridge below which float32 serves no more
-_ROUGH = 0.02  # the same for one step in float32; below, another one mends its rounding
 _TOL = 2e-4  # relative residual of a machine that serves to be judged
 _ACCURATE = 1e-3  # the same above which a machine is solved once more, by itself
 _ROOT = {"laplacian": 1.0, "gaussian": 0.5}  # of gamma, by which it scales rows
@@ -55,7 +53,7 @@ def exact_responses(
     """
     for batch in _batches(machines):
         is_dense = not any(sparse.issparse(machine.fitted) for machine in batch)
-        if is_dense and min(ridges) >= _SMALL * max(map(_most_weight, batch)):
+        if is_dense and min(ridges) >= LEAST_SINGLE * max(map(_most_weight, batch)):
             found = _in_core(kernel, batch, ridges, threads)
         else:
             found = [[None] * len(ridges) for _ in batch]
@@ -144,41 +142,17 @@ def _completed(
     if all(at_ridge is not None for at_ridge in responses):
         return responses
     of_rows = kernels.get(kernel, machine.gamma)
-    matrix, across = of_rows(machine.fitted), of_rows(machine.held, machine.fitted)
-    target = machine.target
+    matrix, target, roots = of_rows(machine.fitted), machine.target, None
     if machine.weights is not None:  # by their roots s: (s K s + ridge I) b = s y, and a = s b
         roots = np.sqrt(machine.weights)[:, None]
         matrix, target = (roots * matrix * roots.T).astype(matrix.dtype), roots * target
-    completed = []
-    for ridge, at_ridge in zip(ridges, responses, strict=True):
-        if at_ridge is None:
-            coef = _solved(matrix, target, ridge)
-            if coef is not None and machine.weights is not None:
-                coef = roots * coef
-            at_ridge = None if coef is None else times(across, coef)
-        completed.append(at_ridge)
-    return completed
-
-
-def _solved(matrix: NDArray, target: NDArray, ridge: float) -> NDArray | None:
-    """(matrix + ridge I)⁻¹ target, in float32 where that serves; None if there is no factor."""
-    if ridge >= _SMALL:
-        coef = _refined(matrix, target.astype(matrix.dtype), ridge, 1 + (ridge < _ROUGH))
-        if coef is not None:
-            return coef
-    return _refined(matrix.astype(np.float64), target, ridge, 1)
-
-
-def _refined(matrix: NDArray, target: NDArray, ridge: float, steps: int) -> NDArray | None:
-    """(matrix + ridge I)⁻¹ target by a factor in the dtype of the matrix, if that has one."""
-    factor = ridge_factor(matrix, ridge)
-    if factor is None:
-        return None
-    coef = np.zeros(target.shape)
-    left = target
-    for step in range(steps):
-        if step:
-            left = target - times(matrix, coef) - ridge * coef
-        left = left.astype(matrix.dtype, copy=False)
-        coef += linalg.cho_solve(factor, left, check_finite=False)
-    return coef
+    coefs = [
+        refined_kernel_ridge(matrix, target, ridge) if at_ridge is None else None
+        for ridge, at_ridge in zip(ridges, responses, strict=True)
+    ]
+    del matrix  # its memory is free for the kernel of the held rows
+    across = of_rows(machine.held, machine.fitted)
+    return [
+        at_ridge if coef is None else times(across, coef if roots is None else roots * coef)
+        for at_ridge, coef in zip(responses, coefs, strict=True)
+    ]

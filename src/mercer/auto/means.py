@@ -103,7 +103,7 @@ class MeanModel(Checked, BaseEstimator):
 
 
 def answer(estimator: Any, method: str, X: Any) -> NDArray:
-    """What a method says of rows; pipelines are gone through by their steps.
+    """Result of a method for rows; calls the steps of a pipeline one by one.
 
     scikit-learn's own way through them looks at all of their settings, which takes longer than a
     row. Each step sees for itself that it is fitted.

@@ -63,7 +63,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
         ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
-        "kernel" ("laplacian", "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of
+        "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (of
         inputs whose median distance is 1), "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
@@ -168,8 +168,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             levels = checked_quantiles(quantiles)
             if "_errors_" not in vars(self):
                 raise ValueError(
-                    "quantiles need a model of this version, which keeps the signs of errors; "
-                    "fit it again."
+                    "quantiles need errors on held-out rows, which an interrupted fit lacks; fit "
+                    "the model again."
                 )
             return self._at_scores(X, self.spread_.quantiles(levels))
         predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
@@ -240,7 +240,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     def _check_state(self) -> None:
         super()._check_state()
-        if "_errors_" in vars(self):  # models saved by 0.1.0 have none
+        if "_errors_" in vars(self):  # absent after an interrupt
             State(self).instance("_errors_", HeldErrors)._check_state()
 
     def _calibrate(self, search: Search) -> None:
@@ -282,7 +282,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
         ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
-        "kernel" ("laplacian", "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of
+        "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (of
         inputs whose median distance is 1) and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on

@@ -13,13 +13,13 @@ from scipy import sparse
 
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
+from mercer.auto.tuning import TUNING
 from mercer.estimators.scales import GradientScaler, at_unit_distance, learned_scales, scaled
 from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
 from mercer.preparation import Columns, TablePreparer, column_names, read, rows_of, treated
 
 __all__ = [
-    "MOST_DENSE",
     "LeafPart",
     "Part",
     "last_scale_rows",
@@ -28,17 +28,6 @@ __all__ = [
     "splits",
     "spread_out",
 ]
-
-MOST_DENSE = 2000  # inputs for which scales are learned and rows of a search are dense
-
-_HELD_ROWS, _FITTED_ROWS = 1500, 4000
-_FEW_ROWS, _FOLDS = 1000, 5  # so few rows are held out in turn
-# Rows that scales are learned from: of at most _MANY_ROWS, and beyond, where it is one of
-# _SCALE_SHARE rows, so that the time for it stays in proportion.
-_SCALE_ROWS, _MOST_SCALE_ROWS, _MANY_ROWS, _SCALE_SHARE = 1200, 10_000, 20_000, 8
-_LAST_SCALE_ROWS = 8000  # of the last fit, or all
-_MOST_BALANCED = 2000  # groups whose classes are balanced one by one, which takes time
-_HELD_SHARE = 0.3  # of the rows that two leaves share, held out of both
 
 
 @dataclass
@@ -65,7 +54,7 @@ class Part:
         return self.fitted if self.groups is None else np.concatenate([self.fitted, self.held])
 
     def treated_leaf_rows(self, settings: Settings) -> NDArray:
-        """The same rows under settings, but for kernel, gamma and ridge, before they are scaled."""
+        """Treated rows that leaves are cut from, before they are scaled."""
         fitted, held = self.rows(settings)
         if self.groups is None:
             return fitted
@@ -87,13 +76,13 @@ class Part:
         return origins
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
-        """The same in learned scales: the first rows to fit, and all to predict."""
+        """The first ``n_rows`` rows to fit, and all rows to predict, in learned scales."""
         fitted, held = self.rows(settings)
         matrix = self.scales(settings)
         return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
     def scales(self, settings: Settings) -> NDArray[np.float32]:
-        """What brings rows to learned scales, at a median distance of 1."""
+        """Vector or matrix that scales treated rows, to a median distance of 1."""
         which = settings.numbers, settings.max_integers, settings.turned, settings.power
         metric = METRICS[settings.kernel]
         return self._once((*which, settings.scales, metric), lambda: self._scales(settings, metric))
@@ -214,7 +203,7 @@ def leaf_parts(
         both = np.intersect1d(side, other)
         if whole.groups is None:
             order = np.argsort(random_order(whole.key, len(both)))
-            held = both[order[: max(1, int(_HELD_SHARE * len(both)))]]
+            held = both[order[: max(1, int(TUNING.shared_held * len(both)))]]
         else:
             held = both[own[both] >= len(whole.fitted)]
         for leaf in (side, other):
@@ -243,40 +232,33 @@ def spread_out(leaves: list[LeafPart], n_rows: int) -> LeafPart:
 
 
 def scale_rows(n: int) -> int:
-    """Of n rows, those that the scales of trials are learned from.
+    """Number of rows, of n, that the scales of trials are learned from.
 
-    Scales of few rows are noisy, those of classes above all: on 245 509 flights, whether they are
-    late, errors of models in the scales of 1200 rows went from .184 to .201 with the draw of these
-    rows, and from .180 to .189 in those of 10 000 rows.
+    Scales of few rows are noisy, those of classes above all.
     """
-    if n <= _MANY_ROWS:
-        return _SCALE_ROWS
-    return min(max(_SCALE_ROWS, n // _SCALE_SHARE), _MOST_SCALE_ROWS)
+    if n <= TUNING.many_scale_rows:
+        return TUNING.scale_rows
+    return min(max(TUNING.scale_rows, n // TUNING.scale_share), TUNING.most_scale_rows)
 
 
 def last_scale_rows(n: int) -> int:
-    """The same of the last fit, which learns scales once and can afford more rows.
-
-    Against those of 1200 rows, errors were 6 to 15 % lower on covtype and ijcnn1, three splits of
-    17 000 to 20 000 rows each, up to 3 % lower on susy and blogfeedback, and the same within their
-    noise on eight tables more; the fit takes about a tenth of a second longer.
-    """
-    return max(scale_rows(n), _LAST_SCALE_ROWS)
+    """Number of rows, of n, that the scales of the final fit are learned from, once."""
+    return max(scale_rows(n), TUNING.last_scale_rows)
 
 
 def splits(
     goal: Numbers | Classes,
     key: int,
     n: int,
-    most_fitted: int = _FITTED_ROWS,
-    most_held: int = _HELD_ROWS,
+    most_fitted: int = TUNING.fitted_rows,
+    most_held: int = TUNING.held_rows,
 ) -> list[tuple[NDArray, NDArray]]:
     """Rows to fit and rows to hold out: one part of many rows, or each fifth of few in turn.
 
     Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
     """
     order = np.argsort(random_order(key, n))
-    n_folds = min(_FOLDS, n)
+    n_folds = min(TUNING.folds, n)
     strata = goal.strata()
     if strata is not None:  # row i of a class of c rows stands at (i + 1/2) / c of the whole
         labels = strata[order]
@@ -288,11 +270,11 @@ def splits(
     if goal.groups is not None:
         folds = folds_of_groups(goal.groups, strata, n_folds, key)[order]
         parts = [(order[folds != f], order[folds == f]) for f in range(folds.max() + 1)]
-        if n <= _FEW_ROWS:
+        if n <= TUNING.fold_rows:
             return parts
         fitted, held = min(parts, key=lambda part: abs(len(part[1]) - n // n_folds))
         return [(fitted[:most_fitted], held[:most_held])]
-    if n <= _FEW_ROWS:
+    if n <= TUNING.fold_rows:
         folds = np.arange(n) % n_folds
         return [(order[folds != f], order[folds == f]) for f in range(n_folds)]
     n_held = min(most_held, n // 4)
@@ -319,7 +301,7 @@ def folds_of_groups(
     n_folds = min(n_folds, n_groups)
     order = np.argsort(random_order(key, n_groups))
     place = np.argsort(order)
-    few = n_groups <= _MOST_BALANCED
+    few = n_groups <= TUNING.balanced_groups
     if few and strata is not None and np.bincount(strata).min() >= n_folds:
         folds = np.zeros(n, dtype=np.int64)
         from sklearn.model_selection import StratifiedGroupKFold  # which few need
@@ -336,6 +318,6 @@ def folds_of_groups(
 
 def _short(X: Any) -> Any:
     """Rows in float32, and dense unless they are long."""
-    if hasattr(X, "toarray") and X.shape[1] <= MOST_DENSE:
+    if hasattr(X, "toarray") and X.shape[1] <= TUNING.most_dense:
         X = X.toarray()
     return X.astype(np.float32)

@@ -1,4 +1,4 @@
-"""What a search and the final fit tell on the way: lines of the log, and tasks of callbacks."""
+"""Progress of the search and of the final fit: lines of the log, and tasks of callbacks."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def in_words(settings: Settings) -> str:
 
 
 def form_in_words(form: int | Cut | None, n_pipelines: int, n: int) -> str:
-    """What the model of all rows is, as a line of the log names it."""
+    """Form of the model of all rows, in the words of the log."""
     if form is None:
         return f"the exact kernel machine of {n} rows"
     if isinstance(form, int):

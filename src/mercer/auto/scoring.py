@@ -1,4 +1,4 @@
-"""How good responses to held-out rows are: by their losses, or by a scorer of scikit-learn's."""
+"""Judges of responses to held-out rows: by their losses, or by a scorer of scikit-learn."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def quiet_scores() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How good responses to held-out rows are.
+    """Loss, error and score of responses to held-out rows.
 
     Parameters
     ----------
     loss, error : float
-        What is minimised; the root of the mean squared error, or the share of wrong classes.
+        Number to minimise; root of the mean squared error, or share of wrong classes.
     losses : ndarray of shape (m,), or a function that gives it
         Numbers whose mean is the loss, or nearly so, and whose spread over the root of m is its
         standard error: of every row, or of every block of rows.
@@ -96,7 +96,7 @@ class Judge:
         self.goal = goal
 
     def __call__(self, responses: NDArray, rows: NDArray, transform: str) -> Verdict:
-        """How good responses (m, k) to some rows of the table are."""
+        """Verdict on responses (m, k) to some rows of the table."""
         losses, error = self.goal.losses(responses, rows, transform)
         return Verdict(float(losses.mean()), error, losses)
 
@@ -140,7 +140,7 @@ class ByScorer(Judge):
         self._latest: _Rows | None = None
 
     def __call__(self, responses: NDArray, rows: NDArray, transform: str) -> Verdict:
-        """How good responses (m, k) to some rows of the table are."""
+        """Verdict on responses (m, k) to some rows of the table."""
         on_rows = self._on(rows)
         _, error = self.goal.losses(responses, rows, transform)
         answers = self._answers(responses, rows, transform)
@@ -152,7 +152,7 @@ class ByScorer(Judge):
         return self._on(rows).score(self._answers(responses, rows, transform))
 
     def _on(self, rows: NDArray) -> _Rows:
-        """What is known of these rows, which responses to come are likely to be of as well."""
+        """Targets and end scores of some rows, cached for the next responses to them."""
         with self._lock:
             if self._latest is None or self._latest.rows is not rows:
                 truth, weights = self.goal.truth(rows, "identity"), self.goal.weights_of(rows)

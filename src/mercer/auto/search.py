@@ -1,316 +1,170 @@
-"""Successive halving: all treatments on few rows, the better ones on more."""
+"""Choice of the settings of an automatic model, rung by rung, on held-out rows of a table."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import kernels
 from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._threads import side_by_side
 from mercer.auto.bench import Bench
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
-from mercer.auto.leaves import Cut, beyond_ends, narrower, neighbours, rescaled, trial_leaves, worth
-from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
+from mercer.auto.leading import Outcome, Record, Stage, promising, rank_loss
+from mercer.auto.leaves import Cut, trial_leaves, worth
+from mercer.auto.parts import LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.progress import Monitor
+from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, LEAVES, RUNGS, Rung, Trial, Waves
 from mercer.auto.scoring import Judge
 from mercer.auto.trials import Settings, feature_map
+from mercer.auto.tuning import TUNING
 from mercer.maps.partition import usual_overlap
 
-__all__ = ["Record", "Search"]
+__all__ = ["Choice", "Record", "Search"]
 
-# What is tried on the first rung, in units of the median distance and of the kernel matrix.
-_GAMMAS = {"laplacian": (0.5, 2.0), "gaussian": (0.3, 1.0)}
-_RIDGES = {"laplacian": (0.1, 1.0), "gaussian": (0.003, 0.1)}
-_FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
-_POWERS = (0.0, 0.5, 1.0)
-_SMOOTH_POWERS = (0.0, 1.0)
-_MOST_TURNED = 60  # inputs whose combinations are tried
-_WIDE = 100  # inputs from which scales of a lasso are tried, too
-# A ridge regression, nearly: of many inputs, each may matter a little.
-_ALMOST_LINEAR = Settings("standard", kernel="gaussian", gamma=0.1)
-_LINEAR_STEPS = [0.1, 0.03, 0.01, 0.003]  # ridges
-_MOST_LEARNED = 300  # inputs, treated, whose scales are learned from a machine
-
-_FIRST_ROWS, _SECOND_ROWS = 400, 1000
-# Of classes more: a smooth kernel has to be ahead by the more the fewer rows show it.
-_THIRD_ROWS = {"continuous": 1500, "classes": 2000}
-_COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
-_THIRD_WORK = 2e9  # differences between inputs of rows per trial of the third rung: 30 ms
-_KEPT = {"laplacian": 2, "gaussian": 1}  # groups of the first rung that go on
-_ONE = {"laplacian": 1, "gaussian": 1}
-_NEAR = 1.1  # times the least loss, up to which a smooth kernel is tried once more
-_FEATURES = 512
-# Of trials with features: of 8000 rows they take a fifth of w8a's fit longer, for no lower errors.
-_FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 5000, 2500, 1.0
-_FEATURE_RIDGES = (0.3, 0.07)
-_LINEAR_RIDGES = (1.0, 0.1)
-_NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a step, most steps
-_LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
-_HELD_GROUPS = 0.2  # of these, the share of the groups that are held out
-_MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
-_LEAF_STEPS = 6  # of gamma, ridge and power, at most
-_LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
-_END_STEPS, _END_GAIN = 10, 0.98  # most steps past the ends; times the loss, to take another one
-_DENSER = 2.5  # times the rows of the last rung, from which all rows lie much closer together
-_DENSE_ROWS, _DENSE_LEAVES = 1000, 16  # of places where settings are tried at that density
-_BEHIND = 1.03  # times the rung's least loss, beyond which learned scales stay as they are
-_MOST_FADED = 25  # inputs for which faded edges of bins add little noise
-
-_CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 ms
+_Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # of the trial, to try, ridges
 
 
-_Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # group, settings to try, ridges
+@dataclass(frozen=True)
+class Choice:
+    """Record of the best settings, and their responses (h, k) to the rows held out.
+
+    Responses are to targets under the transform of the settings.
+    """
+
+    record: Record
+    rows: NDArray
+    responses: NDArray
 
 
-def _gammas(settings: Settings) -> tuple[float, ...]:
-    """Gammas of the first rung: wide kernels, too, are next to linear in scales of a lasso."""
-    gammas = _GAMMAS[settings.kernel]
-    return (0.1 * gammas[0], *gammas) if settings.scales == "linear" else gammas
+class Search:
+    """Choice of the settings for one table, rung by rung.
 
-
-def _of_a_lasso(records: dict[Settings, Record], kept: list[Settings]) -> list[Settings]:
-    """The best group in scales of a lasso that is not kept yet: few rows hide what it gains."""
-    others = [g for g in records if g.scales == "linear" and g not in kept]
-    return sorted(others, key=lambda group: rank_loss(records[group]))[:1]
-
-
-class Search(Bench):
-    """The choice of settings for one table."""
-
-    records: list[Record]  # in the order they were made
-    best: Record | None  # of the last stage: later stages fit more rows
-    partner: Settings | None  # of trees whose mean with those of ``best`` errs less
-    held_rows: NDArray  # held-out rows, and the responses of ``best`` to them, (h, k)
-    held_responses: NDArray | None  # transformed as the settings of ``best`` say
-    first_rows: NDArray  # that few settings were tried on
-    n_components: int  # features of the trials with features
-    whole_parts: list[Part]  # of the rungs
+    Parameters
+    ----------
+    table : frame, array or CSR of n rows
+    y : ndarray of n rows
+    goal : Numbers or Classes
+    key : int
+        Seed of all random numbers.
+    n_jobs : int or None
+    deadline : float
+        Time of ``time.perf_counter()`` after which no trial begins.
+    judge : Judge, default=None
+        Of responses to held-out rows; None judges by their losses.
+    monitor : Monitor, default=None
+        Receives stages and trials, and may stop the search.
+    """
 
     def __init__(
         self,
-        table: Any,  # frame, array or CSR of n rows
-        y: NDArray,  # of n rows
+        table: Any,
+        y: NDArray,
         goal: Numbers | Classes,
-        key: int,  # fixes all random numbers
+        key: int,
         n_jobs: int | None,
-        deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
-        judge: Judge | None = None,  # of responses to held-out rows, by their losses if None
-        monitor: Monitor | None = None,  # that is told of stages and trials, and may stop them
+        deadline: float,
+        judge: Judge | None = None,
+        monitor: Monitor | None = None,
     ):
-        self.whole_parts = [
+        self.parts = [
             Part(table, y, goal.kind, fitted, held, key, goal.weights, goal.groups)
             for fitted, held in splits(goal, key, len(y))
         ]
-        super().__init__(self.whole_parts, goal, judge or Judge(goal), n_jobs)
-        self.key, self.deadline = key, deadline
+        self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
+        self.judge = judge or Judge(goal)
+        self.whole = Bench.of_rows(goal, self.judge, self.parts, len(y))
+        self.bench = self.whole
+        self.stage = Stage("", 0, False)
         self.monitor = Monitor() if monitor is None else monitor
-        self.records, self.best, self.partner = [], None, None
-        self.held_responses, self.held_rows = None, np.arange(0)
-        self.n_components = _FEATURES
-        self._finalists: list[Settings] = []
-        self._treatments: Sequence[tuple[str, int]] = []
-        self._n_rows = len(y)
-        self.first_rows = self.parts[0].fitted
+        self.records: list[Record] = []  # in the order of the trials
+        self.choice: Choice | None = None  # of the last stage: later stages fit more rows
+        self.partner: Settings | None = None  # of trees whose mean with the best ones errs less
+        self.finalists: list[Settings] = []
+        self.treatments: Sequence[tuple[str, int]] = []
+        self.n_inputs, self.is_thin = 1, False
+        self.first_rows = self.parts[0].fitted  # few settings were tried on them
+        self.n_components = TUNING.trial_features
+
+    @property
+    def best(self) -> Record | None:
+        """Record of the best settings so far."""
+        return None if self.choice is None else self.choice.record
+
+    @property
+    def held_rows(self) -> NDArray:
+        """Rows held out of the best settings' model."""
+        return np.arange(0) if self.choice is None else self.choice.rows
+
+    @property
+    def held_responses(self) -> NDArray | None:
+        """Responses (h, k) of the best settings' model to the rows held out."""
+        return None if self.choice is None else self.choice.responses
 
     @property
     def settings(self) -> Settings:
         """The best settings so far, or those that serve most tables."""
         return Settings() if self.best is None else self.best.settings
 
+    def forget_rows(self) -> None:
+        """Free the treated rows of the trials."""
+        self.parts = []
+        self.bench = self.whole = replace(self.whole, parts=[])
+
+    # -- rungs -------------------------------------------------------------------------------------
+
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
-        """Try everything on few rows, the better part on more."""
-        self._treatments = treatments if n_inputs <= _MOST_TREATED else []
-        records = self._first(treatments, n_inputs)
-        kept = promising(records, list(records), _KEPT, _NEAR)
-        more = self._shrunk(_SECOND_ROWS, n_inputs)
-        records |= self._refine(more, {group: records[group].settings for group in kept})
-        kept = promising(records, kept, _ONE, _NEAR)
-        if n_inputs >= _WIDE:
-            kept += _of_a_lasso(records, kept)
-        self._finalists = [records[group].settings for group in kept]
-
-    def _first(
-        self, treatments: Sequence[tuple[str, int]], n_inputs: int
-    ) -> dict[Settings, Record]:
-        """The best record of every group that is tried on few rows.
-
-        The first treatment says to which power scales are best, the power which treatment is; both
-        are tried with a smooth kernel, and learned scales that turn inputs.
-        """
-        rows, records = self._shrunk(_FIRST_ROWS, n_inputs), dict[Settings, Record]()
-
-        def best_of(groups: Iterable[Settings]) -> Settings:
-            trials = [(g, _gammas(g), _RIDGES[g.kernel]) for g in groups]
-            records.update(self._try("rung 1", rows, trials))
-            plain = Settings(*treatments[0])
-            return min(records, key=lambda group: rank_loss(records[group]), default=plain)
-
-        lasso = [Settings(*treatments[0], power=1.0, scales="linear", kernel="gaussian")]
-        if n_inputs > MOST_DENSE:  # all that is quick, above all for sparse rows
-            equal = [Settings(*treatment, kernel="gaussian") for treatment in treatments[:2]]
-            best_of([*equal, *lasso])
-            return records
-        best = best_of(Settings(*treatments[0], power=power) for power in _POWERS)
-        best = best_of(Settings(*treatment, power=best.power) for treatment in treatments[1:])
-        smooth = [replace(best, kernel="gaussian", power=power) for power in _SMOOTH_POWERS]
-        if smooth and best.numbers != "standard":
-            smooth.append(replace(smooth[-1], numbers="standard", max_integers=0))
-        if n_inputs >= _WIDE:
-            smooth += [*lasso, replace(lasso[0], kernel="laplacian")]
-        if n_inputs <= _MOST_TURNED:
-            smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
-        best_of(smooth)
-        return records
-
-    def _refine(self, n_rows: int, at: dict[Settings, Settings]) -> dict[Settings, Record]:
-        """Ridges on a finer grid, then gammas to both sides at the best of them."""
-        finer = {
-            kernel: [*ridges, *np.sqrt(np.multiply(ridges[1:], ridges[:-1])).tolist()]
-            for kernel, ridges in _RIDGES.items()
-        }
-        trials = [(group, [s.gamma], finer[s.kernel]) for group, s in at.items()]
-        records = self._try("rung 2", n_rows, trials)
-        sides = [
-            (group, [s.gamma / _FACTOR[s.kernel], s.gamma * _FACTOR[s.kernel]], [s.ridge])
-            for group, s in ((group, record.settings) for group, record in records.items())
-        ]
-        for group, record in self._try("rung 2", n_rows, sides).items():
-            records[group] = min(records[group], record, key=rank_loss)
-        return records
+        """Try all candidates on few rows, and the better ones on more."""
+        self.treatments, self.n_inputs = treatments, n_inputs
+        groups: dict[Settings, Record] = {}
+        for rung in RUNGS:
+            found: dict[Settings, Record] = {}
+            self._climb(rung, found)
+            groups |= found
+            kept = promising(groups, self.finalists or list(groups), rung.keep or {}, TUNING.near)
+            others = {group: groups[group] for group in groups if group not in kept}
+            self.finalists = [groups[group].settings for group in kept]
+            groups = {groups[group].settings: groups[group] for group in kept} | others
+        if n_inputs >= TUNING.wide_inputs:
+            self.finalists += _of_a_lasso(groups, self.finalists)
 
     def on_all_rows(self, n_inputs: int) -> None:
-        """The best of each kernel on as many rows as there are, for the exact kernel machine.
+        """Compare the finalists on as many rows as there are, for the exact kernel machine."""
+        self.n_inputs = n_inputs
+        self.is_thin = self.whole.n_rows > TUNING.denser * self._rows_of(ALL_ROWS)
+        self._climb(ALL_ROWS)
+        best = self.best
+        if not self.is_thin or best is None or best.stage != self.stage.name or self._is_late():
+            return
+        if best.settings.kernel == "laplacian":
+            self._where_rows_are_dense(best)
 
-        Few rows favour smooth kernels, so kernels that are near each other are compared once more,
-        and more rows bear a weaker penalty and a narrower kernel.
-        """
-        n_rows = self._shrunk(_THIRD_ROWS[self.goal.kind], n_inputs, _THIRD_WORK)
-        is_thin = self._n_rows > _DENSER * n_rows
-        trials = []
-        for place, finalist in enumerate(self._finalists):
-            gamma, ridge = finalist.gamma, finalist.ridge
-            later = is_thin and finalist.kernel == "laplacian"  # tried where rows are dense
-            next_gamma = [gamma * _FACTOR[finalist.kernel]] if place == 0 and not later else []
-            trials.append((finalist, [gamma, *next_gamma], [ridge, ridge / 3]))
-        if _WIDE <= n_inputs <= MOST_DENSE:
-            trials.append((_ALMOST_LINEAR, [_ALMOST_LINEAR.gamma], _LINEAR_STEPS))
-        self._try("rung 3", n_rows, trials)
-        self._learn_scales(n_rows, is_thin)
-        self._go_beyond_ends(n_rows, is_thin)
-        if is_thin and self.best is not None:
-            self._where_rows_are_dense(self.best, self._shrunk(_DENSE_ROWS, n_inputs))
-
-    def _go_beyond_ends(self, n_rows: int, is_thin: bool) -> None:
-        """Try weaker penalties and other gammas than any so far, while held-out rows gain by them.
-
-        Gammas of the Laplacian are tried where rows are dense, if rows are thin here.
-        """
-        for _ in range(_END_STEPS):
-            best = self.best
-            if best is None or best.stage != self._stage.name or self._is_late():
-                return
-            ridges_alone = is_thin and best.settings.kernel == "laplacian"
-            steps = beyond_ends(best.settings, [r.settings for r in self.records], ridges_alone)
-            self._try(self._stage.name, n_rows, [(s, [s.gamma], ridges) for s, ridges in steps])
-            if not steps or self.best is None or self.best.loss > _END_GAIN * best.loss:
-                return
-
-    def _where_rows_are_dense(self, best: Record, size: int) -> None:
-        """A narrower Laplacian or a weaker penalty, if rows as dense as all rows bear it.
+    def _where_rows_are_dense(self, best: Record) -> None:
+        """A narrower Laplacian, a weaker penalty or other scales, if leaves of all rows bear them.
 
         The rows of a rung are a thin sample. Leaves of a partition are small, too, but their rows
-        lie as close together as those of the final model. What leaves cannot tell is whether a
-        kernel should be wider than they are.
+        lie as close together as those of the final model.
         """
-        settings = best.settings
-        if best.stage != self._stage.name or settings.kernel != "laplacian" or self._is_late():
-            return
-        before = best, self.held_responses, self.held_rows
-        by_rung = self.parts, self._n_rows, self._held, self._answered
-        overlap = usual_overlap(self._n_rows, size)
-        parts = leaf_parts(self._leaf_table(), settings, size, _DENSE_LEAVES, overlap)
+        size = self._shrunk(TUNING.dense_rows)
+        overlap = usual_overlap(self.whole.n_rows, size)
+        parts = leaf_parts(self._leaf_table(), best.settings, size, TUNING.dense_leaves, overlap)
         if not parts:
             return
-        self._judge_by(parts)
-        chosen = self._narrowed(settings)
-        chosen = self._rescaled(settings) or chosen
-        self.best, self.held_responses, self.held_rows = before
-        if chosen is not None:
-            self.best = chosen.record
-            self.held_responses, self.held_rows = chosen.responses, self._held
-        self.parts, self._n_rows, self._held, self._answered = by_rung
-
-    def _narrowed(self, settings: Settings) -> Outcome | None:
-        """What errs clearly less than some settings, step by step to narrower kernels; or None."""
-        at, tried = settings, set[Settings]()
-        first, least = np.nan, np.nan
-        for _ in range(_LEAF_STEPS):
-            works = []
-            for step, ridges in narrower(at):
-                new = [r for r in ridges if replace(step, ridge=r) not in tried]
-                tried |= {replace(step, ridge=r) for r in new}
-                works += [(step, [step.gamma], new)] if new else []
-            self._try("leaves", self._n_rows, works)
-            if np.isnan(first):
-                losses = [r.loss for r in self.records if (r.stage, r.settings) == ("leaves", at)]
-                first = least = losses[0] if losses else np.nan
-            best = self._stage.best_like(settings)
-            if best is None or not best.record.loss < _LEAF_GAIN * least:
-                break
-            at, least = best.record.settings, best.record.loss
-        return best if best is not None and least < first else None
-
-    def _rescaled(self, settings: Settings) -> Outcome | None:
-        """What errs surely less in scales of exponential machines than these settings with the best
-        gamma and ridge so far; or None, as for numbers, or where the rung has them far behind."""
-        standing = self._stage.best_like(settings)
-        of_rung = [r for r in self.records if r.stage == "rung 3"]
-        least = min((r.loss for r in of_rung if r.settings.scales == "exponential"), default=np.inf)
-        is_near = bool(of_rung) and least <= _BEHIND * min(r.loss for r in of_rung)
-        if standing is None or self.goal.kind != "classes" or not is_near:
-            return None
-        others = list(rescaled(standing.record.settings, self._treatments))
-        self._try("leaves", self._n_rows, [(s, [s.gamma], [s.ridge]) for s in others])
-        found = [self._stage.best_like(s) for s in others]
-        surely = [o for o in found if o is not None and o.is_surely_less(standing)]
-        return min(surely, key=lambda o: o.record.loss, default=None)
-
-    def _learn_scales(self, n_rows: int, is_thin: bool = False) -> None:
-        """The best settings of this stage in scales that kernel machines have learned."""
-        if self.best is None or self.best.stage != self._stage.name or self.best.settings.turned:
-            return
-        best, part = self.best.settings, self.parts[0]
-        whole = part.whole if isinstance(part, LeafPart) else part
-        views = [best]
-        if whole is part:  # leaves are cut from so many rows that another treatment takes long
-            views.append(replace(best, numbers="robust", max_integers=0))  # may not suit cosines
-        views = [v for v in dict.fromkeys(views) if whole.rows(v)[0].shape[1] <= _MOST_LEARNED]
-        trials = []
-        for view in views:
-            learned = replace(view, scales="machine", power=best.power or 1.0)
-            if view == best:
-                trials.append((learned, best.gamma, best.ridge))
-            if view.kernel == "laplacian":
-                # Inputs that say little fade, which leaves room for a narrower kernel.
-                learned = replace(learned, scales="exponential")
-                less_wide = _FACTOR["laplacian"] * best.gamma
-                trials.append((learned, best.gamma, best.ridge))
-                if not is_thin:  # or it is tried where rows are dense
-                    trials.append((learned, less_wide, best.ridge / 3))
-        works = [(settings, [gamma], [ridge]) for settings, gamma, ridge in trials]
-        self._try(self._stage.name, n_rows, works)
+        choice, bench = self.choice, self.bench
+        self.bench = bench.on_leaves(parts)
+        [outcome] = self._climb(DENSE)
+        if outcome is not None:
+            choice = Choice(outcome.record, self.bench.held, outcome.responses)
+        self.choice, self.bench = choice, bench
 
     def on_leaves(self, cut: Cut) -> float:
-        """The best of each kernel, step by step, on leaves as the final model has them.
+        """Compare the finalists, step by step, on leaves as the final model has them.
 
         There rows lie as close together as all rows do, and want a narrower kernel and a weaker
         penalty than few rows of the whole table.
@@ -318,208 +172,182 @@ class Search(Bench):
         Returns
         -------
         float
-            How many rows of the whole table a row of a leaf is worth; infinite if there was no time
-            to tell.
+            Rows of the whole table that a row of a leaf is worth; infinite if there was no time
+            for the trials that show it.
         """
-        if not self._finalists or self._is_late():
+        if not self.finalists or self._is_late():
             return np.inf
         size, count = trial_leaves(cut.leaf_size)
-        parts = leaf_parts(self._leaf_table(), self._finalists[0], size, count, cut.overlap)
+        parts = leaf_parts(self._leaf_table(), self.finalists[0], size, count, cut.overlap)
         if not parts:  # as groups may lie, each of them in a leaf of its own
             return np.inf
-        self._judge_by(parts)
-        trials = [(f, [f.ridge, f.ridge / 3]) for f in self._finalists]
-        tried: set[Settings] = set()
-        for _ in range(_LEAF_STEPS):
-            works = []
-            for settings, ridges in trials:
-                new = [r for r in ridges if replace(settings, ridge=r) not in tried]
-                tried |= {replace(settings, ridge=r) for r in new}
-                works += [(settings, [settings.gamma], new)] if new else []
-            leading = self.best
-            self._try("leaves", self._n_rows, works)
-            if self.best is None or self.best is leading:
-                break
-            again = leading is not None and leading.stage == "leaves"
-            if again and leading and self.best.loss > _LEAF_GAIN * leading.loss:
-                break
-            trials = list(neighbours(self.best.settings, self._treatments))
-        self._learn_scales(self._n_rows)
-        self._go_beyond_ends(self._n_rows, False)
-        worth_of_a_leaf = self._worth_of_a_leaf()
-        if self.best is not None and self.best.stage == "leaves":
+        self.bench, self.is_thin = self.whole.on_leaves(parts), False
+        self._climb(LEAVES)
+        worth_of_a_leaf = self._worth_of_a_leaf(parts)
+        if self.best is not None and self.best.stage == LEAVES.name:
             self._pair_up()
         return worth_of_a_leaf
 
     def _pair_up(self) -> None:
-        """Choose the settings of other trees, by the held-out rows' loss of the mean of both."""
+        """Choose the settings of other trees, by the held-out loss of the mean of both."""
 
         def loss(responses: NDArray, transform: str) -> float:
-            return self.judge(responses, self._held, transform).loss
+            return self.judge(responses, self.bench.held, transform).loss
 
-        partner, mean = self._stage.partner(loss)
-        if partner is not None:
-            self.partner, self.held_responses = partner, mean
+        partner, mean = self.stage.partner(loss)
+        if partner is not None and mean is not None and self.choice is not None:
+            self.partner, self.choice = partner, replace(self.choice, responses=mean)
 
     def part_from_partner(self) -> None:
         """Answer for the held-out rows as a model of the best settings alone does."""
-        leader = self._stage.leader
-        if self.partner is not None and leader is not None:
-            self.partner, self.held_responses = None, leader.responses
+        leader = self.stage.leader
+        if self.partner is not None and leader is not None and self.choice is not None:
+            self.partner = None
+            self.choice = replace(self.choice, responses=leader.responses)
 
-    def _worth_of_a_leaf(self) -> float:
+    def _worth_of_a_leaf(self, parts: list[LeafPart]) -> float:
         """Rows of the whole table that a row of a leaf is worth, by their losses."""
-        parts, best = [part for part in self.parts if isinstance(part, LeafPart)], self.best
-        if best is None or best.stage != "leaves" or self._is_late():
+        best = self.best
+        if best is None or best.stage != LEAVES.name or self._is_late():
             return np.inf
-        few = best.rows
-        self._judge_by([spread_out(parts, 4 * few)])
+        bench = self.whole.on_leaves([spread_out(parts, 4 * best.rows)])
         losses = []
-        for n_rows in (few, 4 * few):
-            outcomes = self._tried(n_rows, best.settings, [best.settings.ridge])
+        for n_rows in (best.rows, 4 * best.rows):
+            [outcomes] = bench.of_machines(
+                *(self.stage.name, n_rows, [best.settings], [best.settings.ridge]),
+                n_threads(self.n_jobs),
+            )
             same = [o for o in outcomes if o.record.settings.transform == best.settings.transform]
             losses.append(same[0].record.loss if same else best.loss)
-        self._judge_by(parts)
         return worth(best.loss, losses[0], losses[1])
 
     def _leaf_table(self) -> Part:
         """Rows to cut leaves from, as many of them held out as of other parts if there are groups,
         or else in leaves alone."""
-        most_held = int(_HELD_GROUPS * _LEAF_TABLE_ROWS)
-        most_fitted = _LEAF_TABLE_ROWS - most_held
+        most, n = TUNING.leaf_table_rows, self.whole.n_rows
         if self.goal.groups is not None:
-            fitted, held = splits(self.goal, self.key, self._n_rows, most_fitted, most_held)[0]
-            return replace(self._whole(fitted), held=held)
-        order = np.concatenate(splits(self.goal, self.key, self._n_rows, self._n_rows)[0][::-1])
-        return self._whole(order[:_LEAF_TABLE_ROWS])
+            most_held = int(TUNING.held_groups * most)
+            fitted, held = splits(self.goal, self.key, n, most - most_held, most_held)[0]
+            return replace(self._part(fitted), held=held)
+        order = np.concatenate(splits(self.goal, self.key, n, n)[0][::-1])
+        return self._part(order[:most])
 
-    def _whole(self, rows: NDArray) -> Part:
-        """Rows to cut leaves from; one has to be held out."""
-        first = self.parts[0]
-        if not isinstance(first, Part):
-            return first.whole
-        return replace(first, fitted=rows, held=rows[:1])
+    def _part(self, rows: NDArray) -> Part:
+        """Part that fits some rows of the table; one row has to be held out."""
+        return replace(self.parts[0], fitted=rows, held=rows[:1])
 
     def on_few_inputs(self, n_inputs: int) -> bool:
         """Try features, and exact machines of the inputs that a lasso has left; True for these."""
-        few = [finalist for finalist in self._finalists if finalist.scales == "linear"]
-        self._finalists = [finalist for finalist in self._finalists if finalist not in few]
-        if not few:
-            self.on_features(n_inputs)
-            return False
-        others, self._finalists = self._finalists, few
-        self.on_all_rows(n_inputs)
-        chosen = self.best, self.held_responses, self.held_rows
-        parts, held, self._finalists = self.parts, self._held, others
+        few = [finalist for finalist in self.finalists if finalist.scales == "linear"]
+        others = [finalist for finalist in self.finalists if finalist not in few]
+        if few:
+            self.finalists = few
+            self.on_all_rows(n_inputs)
+        choice, bench, self.finalists = self.choice, self.bench, others
         self.on_features(n_inputs)
-        if chosen[0] is None or (self.best is not None and self.best.loss < chosen[0].loss):
+        if not few or choice is None:
             return False
-        self.best, self.held_responses, self.held_rows = chosen
-        self.parts, self._held = parts, held
+        if self.best is not None and self.best.loss < choice.record.loss:
+            return False
+        self.choice, self.bench = choice, bench
         return True
 
     def on_features(self, n_inputs: int) -> None:
-        """Gamma and ridge with the random features that replace the kernel.
-
-        Features are noisy and want a narrower kernel or a stronger penalty.
-        """
-        self._enter("features")
-        self._hold_out_more()
-        if n_inputs > MOST_DENSE:  # of which most are zero, as counts of words are
-            plain = self._finalists[0] if self._finalists else Settings()
-            self._on_features(replace(plain, kernel="linear", gamma=1.0), 1.0, _LINEAR_RIDGES)
-        for place, finalist in enumerate(self._finalists):
-            if finalist.kernel != "gaussian":
-                self._on_bins(finalist, faded=n_inputs <= _MOST_FADED)
-            elif place == 0:
-                self._on_features(finalist, 1.0, (finalist.ridge, 10 * finalist.ridge))
-
-    def _hold_out_more(self) -> None:
-        """More rows to fit and to hold out, as far as there is time for them."""
+        """Compare gammas and ridges with the random features that replace the kernel."""
+        self.n_inputs = n_inputs
+        self._enter(FEATURES.name)
         seconds_left = max(0.0, self.deadline - time.perf_counter())
-        share = min(1.0, seconds_left / _FEATURE_SECONDS)
-        sizes = int(share * _FEATURE_ROWS), int(share * _FEATURE_HELD_ROWS)
-        if sizes[0] > self.n_fitted:
-            part = self._whole(self.first_rows)
-            larger = splits(self.goal, self.key, self._n_rows, *sizes)
-            self.parts = [replace(part, fitted=rows, held=held) for rows, held in larger]
-            self._held = np.concatenate([held for _, held in larger])
+        share = min(1.0, seconds_left / TUNING.feature_seconds)
+        n_fitted, n_held = (int(share * rows) for rows in TUNING.feature_rows)
+        if n_fitted > self.bench.most_fitted:  # there is time for more rows
+            larger = splits(self.goal, self.key, self.whole.n_rows, n_fitted, n_held)
+            part = self._part(self.first_rows)
+            parts = [replace(part, fitted=fitted, held=held) for fitted, held in larger]
+            self.bench = Bench.of_rows(self.goal, self.judge, parts, self.whole.n_rows)
+        self._climb(FEATURES)
 
-    def _on_bins(self, settings: Settings, faded: bool) -> None:
-        """Gamma up for as long as that helps, or else down; then another ridge, and faded edges."""
-        first, second = _FEATURE_RIDGES
-        factor = _NARROWER
-        best = self._on_features(settings, factor, [first])
-        for turn in range(_STEPS):
-            factor *= _STEP
-            more = self._on_features(settings, factor, [first])
-            if turn == 0 and better(best, more) is best:
-                best = better(best, self._on_features(settings, _NARROWER / _STEP, [first]))
-                break
-            if better(best, more) is best:
-                break
-            best = more
-        if best is None:
-            return
-        best = better(best, self._on_features(best.settings, 1.0, [second])) or best
-        if faded:
-            rows = self.parts[0].scaled(best.settings, _SECOND_ROWS)[0]
-            unit = float(kernels.get("smooth", "median").resolve(rows).gamma)
-            smooth = replace(best.settings, kernel="smooth")
-            self._on_features(smooth, unit, [best.settings.ridge])
+    # -- trials ------------------------------------------------------------------------------------
 
-    def _on_features(
-        self, settings: Settings, factor: float, ridges: Sequence[float]
-    ) -> Record | None:
-        """The best record of features, for a multiple of gamma."""
-        if self._is_late():
-            return None
-        trial = replace(settings, gamma=settings.gamma * factor)
-        map_ = feature_map(trial, self.n_components, self.key, self.n_jobs)
-        return self._record(self._tried(self.n_fitted, trial, ridges, map_))
+    def _climb(self, rung: Rung, found: dict[Settings, Record] | None = None) -> list[Any]:
+        """Try all candidates of a rung; returns the result of each of its functions.
 
-    def _shrunk(self, n_rows: int, n_inputs: int, work: float = 0.0) -> int:
-        """Fewer rows for tables of many columns, whose distances cost more.
-
-        ``work`` is the number of differences between inputs of rows that may be made in any case.
+        ``found`` receives the best record of the settings of every trial.
         """
-        share = min(1.0, np.sqrt(_COLUMNS / max(1, n_inputs)))
-        most = max(int(n_rows * share), 200, int(np.sqrt(work / max(1, n_inputs))))
-        return min(self.n_fitted, n_rows, most)
+        self._enter(rung.name)
+        n_rows = self._rows_of(rung)
+        found = {} if found is None else found
+        results = []
+        for candidates in rung.candidates:
+            waves: Waves = candidates(self)
+            try:
+                trials = next(waves)
+                while True:
+                    outcomes = self._try(rung, n_rows, trials)
+                    for group, record in outcomes.items():
+                        found[group] = min(found.get(group, record), record, key=rank_loss)
+                    trials = waves.send(outcomes)
+            except StopIteration as end:
+                results.append(end.value)
+        return results
 
-    def _try(
-        self,
-        stage: str,
-        n_rows: int,
-        trials: Iterable[tuple[Settings, Sequence[float], Sequence[float]]],
-    ) -> dict[Settings, Record]:
-        """The best record of every group that there was time for; all are kept.
+    def _rows_of(self, rung: Rung) -> int:
+        """Rows that a trial of a rung fits."""
+        if rung.rows is None:
+            return self.bench.most_fitted
+        rows = rung.rows if isinstance(rung.rows, int) else rung.rows[self.goal.kind]
+        return self._shrunk(rows, rung.work)
 
-        A trial is a group with gammas and ridges.
+    def _shrunk(self, n_rows: int, work: float = 0.0) -> int:
+        """Fewer rows for tables of many inputs, whose distances cost more.
+
+        ``work`` is rows² × inputs that a trial has in any case.
         """
-        self._enter(stage)
-        best: dict[Settings, Record] = {}
+        n_inputs = max(1, self.n_inputs)
+        share = min(1.0, np.sqrt(TUNING.full_columns / n_inputs))
+        most = max(int(n_rows * share), 200, int(np.sqrt(work / n_inputs)))
+        return min(self.bench.most_fitted, n_rows, most)
+
+    def _try(self, rung: Rung, n_rows: int, trials: Iterable[Trial]) -> dict[Settings, Record]:
+        """The best record of the settings of every trial that there was time for; all are kept."""
         works = [
-            (group, replace(group, gamma=float(gamma)), tuple(ridges))
-            for group, gammas, ridges in trials
-            for gamma in gammas
+            (trial.settings, replace(trial.settings, gamma=float(gamma)), tuple(trial.ridges))
+            for trial in trials
+            for gamma in trial.gammas
         ]
+        if rung is FEATURES:
+            return self._try_features(works)
+        best: dict[Settings, Record] = {}
         chunks = self._chunks(n_rows, works)
         threads = -(-n_threads(self.n_jobs) // max(1, len(chunks)))
 
         def outcomes(chunk: list[_Work]) -> list[list[Outcome]]:
             if self._is_late():
                 return []
-            return self._tried_together(n_rows, [work[1] for work in chunk], chunk[0][2], threads)
+            groups, ridges = [work[1] for work in chunk], chunk[0][2]
+            return self.bench.of_machines(rung.name, n_rows, groups, ridges, threads)
 
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
         with blas_threads(1), closing(side_by_side(outcomes, chunks, self.n_jobs)) as results:
             for chunk, of_chunk in zip(chunks, results, strict=True):
-                # There are no outcomes of what would have begun too late.
+                # Trials that would have begun too late have no outcomes.
                 for (group, _, _), of_work in zip(chunk, of_chunk, strict=False):
                     record = self._record(of_work)
                     if record is not None:
                         best[group] = min(best.get(group, record), record, key=rank_loss)
+        return best
+
+    def _try_features(self, works: list[_Work]) -> dict[Settings, Record]:
+        """Outcomes of random features, one after the other: each uses all threads."""
+        best: dict[Settings, Record] = {}
+        for group, settings, ridges in works:
+            if self._is_late():
+                break
+            map_ = feature_map(settings, self.n_components, self.key, self.n_jobs)
+            n_rows = self.bench.most_fitted
+            outcomes = self.bench.of_features(FEATURES.name, n_rows, settings, ridges, map_)
+            record = self._record(outcomes)
+            if record is not None:
+                best[group] = min(best.get(group, record), record, key=rank_loss)
         return best
 
     def _chunks(self, n_rows: int, works: Iterable[_Work]) -> list[list[_Work]]:
@@ -529,36 +357,43 @@ class Search(Bench):
         for work in works:
             _, settings, ridges = work
             needs = settings.numbers, settings.max_integers, settings.turned, settings.kernel
-            factors = len(ridges) * sum(min(n_rows, len(part.fitted)) ** 3 for part in self.parts)
+            sizes = [min(n_rows, len(part.fitted)) for part in self.bench.parts]
+            factors = len(ridges) * sum(size**3 for size in sizes)
             if (needs, ridges) != same or factors > room:
                 chunks.append([])
-                same, room = (needs, ridges), _CHUNK
+                same, room = (needs, ridges), TUNING.chunk_work
             chunks[-1].append(work)
             room -= factors
         return chunks
 
     def _enter(self, name: str) -> None:
-        """Records of a new stage are compared with each other alone."""
-        if name != self._stage.name:
-            self._stage = Stage(name, self._n_rows, self.goal.kind == "classes")
+        """Begin a stage, whose records are compared with each other alone."""
+        if name != self.stage.name:
+            self.stage = Stage(name, self.bench.n_rows, self.goal.kind == "classes")
             self.monitor.enter(name)
 
     def _is_late(self) -> bool:
-        """The time for another trial is over; there always is time for the first."""
+        """Whether the time for another trial is over; there always is time for the first."""
         is_over = self.monitor.is_stopped or time.perf_counter() > self.deadline
         return self.best is not None and is_over
 
     def _record(self, outcomes: Sequence[Outcome]) -> Record | None:
-        """The best of some records; all are kept."""
+        """Keep the records of outcomes; returns the best of them."""
         best: Record | None = None
         for outcome in outcomes:
             record = outcome.record
             self.records.append(record)
             best = record if best is None else min(best, record, key=rank_loss)
-            self._stage.add(outcome)
-        leader = self._stage.leader
+            self.stage.add(outcome)
+        leader = self.stage.leader
         if leader is not None:
-            self.best = leader.record
-            self.held_responses, self.held_rows = leader.responses, self._held
+            self.choice = Choice(leader.record, self.bench.held, leader.responses)
         self.monitor.tried(outcomes, self.best)
         return best
+
+
+def _of_a_lasso(groups: dict[Settings, Record], finalists: list[Settings]) -> list[Settings]:
+    """The best settings in scales of a lasso that are not kept yet: few rows hide their gain."""
+    others = [g for g in groups if g.scales == "linear" and g not in finalists]
+    others.sort(key=lambda group: rank_loss(groups[group]))
+    return [groups[group].settings for group in others[:1]]

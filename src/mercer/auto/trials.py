@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.auto.tuning import TUNING
 from mercer.estimators.selection import responses
 from mercer.losses import Squared
 from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
@@ -18,24 +19,13 @@ from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient
 
-__all__ = ["METRICS", "TOLS", "Settings", "feature_map", "feature_responses", "feature_tol"]
+__all__ = ["METRICS", "Settings", "feature_map", "feature_responses", "feature_tol"]
 
 METRICS = {
     "laplacian": "cityblock",
-    "smooth": "cityblock",
     "gaussian": "sqeuclidean",
     "linear": "sqeuclidean",
 }
-
-# Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
-# are (of seven tables, 0.07 beside 0.02: three better, four worse). Errors of cpu are 6 % above
-# those at 0.02 at 0.05.
-TOLS = {"continuous": 0.02, "classes": 0.07}
-# The same of random features, whose iterations begin without a preconditioner: 0.03 takes half of
-# the time of 0.01 on w8a, for errors that are alike.
-_FEATURE_TOLS = {"continuous": 0.01, "classes": 0.03}
-_LINEAR_TOL = 0.01
-_MAX_ITER = 300
 
 
 @dataclass(frozen=True, order=True)
@@ -49,8 +39,7 @@ class Settings:
     # Model whose gradients give the input scales: "cosines"; "machine", that of this ``kernel``;
     # "exponential", that of the exponential kernel; "linear", a lasso that leaves inputs out.
     scales: str = "cosines"
-    # "laplacian", "gaussian", "smooth" (random bins with faded edges) or "linear" (of many inputs).
-    kernel: str = "laplacian"
+    kernel: str = "laplacian"  # or "gaussian", or "linear" for many inputs
     gamma: float = 1.0  # of inputs whose median distance is 1
     ridge: float = 0.3  # in the system (K + ridge I) a = y
     transform: str = "identity"  # of the target, or "log"
@@ -72,7 +61,7 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | N
 
 def feature_tol(settings: Settings, kind: str) -> float:
     """Residual of iterations with random features, for targets of a kind."""
-    return _LINEAR_TOL if settings.kernel == "linear" else _FEATURE_TOLS[kind]
+    return TUNING.linear_tol if settings.kernel == "linear" else TUNING.feature_tol[kind]
 
 
 def feature_responses(
@@ -92,7 +81,7 @@ def feature_responses(
     total = design.shape[0] if weights is None else float(weights.sum())
     for ridge in ridges:
         problem = Problem(design, target, Squared(), L2(ridge / total), weights, False)
-        solver = ConjugateGradient(tol=tol, max_iter=_MAX_ITER)
+        solver = ConjugateGradient(tol=tol, max_iter=TUNING.feature_iter)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             thetas = solver.solve(problem).coef[None]

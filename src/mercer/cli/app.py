@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from inspect import cleandoc
 from typing import Annotated, Any, NoReturn
 
@@ -19,7 +20,6 @@ from typer.core import TyperGroup
 
 from mercer._words import printable
 from mercer.cli import compare, fit, model_card, predict, show
-from mercer.cli.additions import additions
 from mercer.cli.options import LIMIT, say
 
 FAILED, WRONG_USAGE = 1, 2
@@ -136,8 +136,8 @@ for _name, _run, _example in (
     ("info", show.show_info, "info"),
 ):
     app.command(_name, epilog=f"Example: mercer {_example}")(_run)
-for _add in additions():
-    _add(app)
+for _addition in entry_points(group="mercer.commands"):  # of other distributions
+    _addition.load()(app)
 for _command in app.registered_commands:
     # Paragraphs as wide as the terminal: the lines of a docstring would be broken twice.
     _paragraphs = cleandoc(_command.callback.__doc__ or "").split("\n\n")

@@ -1,14 +1,12 @@
-"""``mercer fit`` of a folder over many processes: those of Dask, or the ranks of an MPI job."""
+"""``mercer fit`` of a folder of Parquet files on Dask workers."""
 
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,65 +34,30 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="Fit a folder of Parquet files in so many processes of this machine."),
 ]
-Mpi = Annotated[
-    bool,
-    typer.Option(
-        "--mpi", help="Fit such a folder on the ranks of mpiexec -n 4 mercer fit, or of srun."
-    ),
-]
-_LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # ranks, as Open MPI and MPICH tell them
 _OFTEN, _SELDOM = 0.2, 2.0  # seconds between two changes of the line, and between two lines
 
 
 @dataclass(frozen=True)
 class Where:
-    """The processes that options ask for."""
+    """Dask workers that options name: those of a scheduler, or new processes."""
 
     scheduler: str | None = None
     workers: int | None = None
-    mpi: bool = False
 
     @property
     def option(self) -> str:
-        """The option that is given, "" without any."""
-        given = {
-            "--scheduler": self.scheduler is not None,
-            "--workers": self.workers is not None,
-            "--mpi": self.mpi,
-        }
-        options = [option for option, is_given in given.items() if is_given]
-        if len(options) > 1:
-            raise ValueError(f"{options[0]} must be left out beside {options[1]}.")
-        return options[0] if options else ""
-
-    def refuse_ranks(self) -> None:
-        """Raise if this is one of several ranks that would all do the same."""
-        ranks = next((os.environ[name] for name in _LAUNCHED if name in os.environ), "1")
-        if ranks != "1" and not self.mpi:
-            raise ValueError(
-                f"{ranks} processes of one MPI job would each fit and write the same model; --mpi "
-                "makes them share the work."
-            )
+        """The option that is given; "" for a fit in this process."""
+        if self.scheduler is not None and self.workers is not None:
+            raise ValueError("--scheduler must be left out beside --workers.")
+        if self.scheduler is not None:
+            return "--scheduler"
+        return "" if self.workers is None else "--workers"
 
     def refuse(self, others: Mapping[str, Any]) -> None:
         """Raise if an option is given that needs all rows in one process."""
         for option, value in others.items():
             if value:
                 raise ValueError(f"{option} must be left out beside {self.option}.")
-
-
-def on_ranks(call: Callable[..., None], options: Mapping[str, Any]) -> bool:
-    """Call a command again on rank 0 of an MPI job while the others serve; not inside of that."""
-    from mercer import mpi
-
-    if mpi.n_ranks():
-        return False
-    mpi.run(_called, call, options)
-    return True
-
-
-def _called(call: Callable[..., None], options: Mapping[str, Any]) -> None:
-    call(**options)
 
 
 def fit_folder(
@@ -180,25 +143,7 @@ def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetP
 
 @contextmanager
 def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[Engine]:
-    """The shards, read by workers; these are let go at the end."""
-    columns = {"features": plan.features, "raw": raw}
-    with _makes_shards(where) as shards_of:
-        with waiting(f"reading {data}"):
-            engine = shards_of(str(Path(data).absolute()), plan.target, plan.weights, **columns)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-
-@contextmanager
-def _makes_shards(where: Where) -> Iterator[Callable[..., Engine]]:
-    """Make an engine of a path, with the workers that are asked for."""
-    if where.mpi:
-        from mercer import mpi
-
-        yield mpi.shards_of
-        return
+    """Shards that Dask workers read; the end closes what this call has started."""
     from mercer.dask.clusters import client_for
     from mercer.dask.intake import shards_of
     from mercer.dask.packages import package
@@ -218,7 +163,11 @@ def _makes_shards(where: Where) -> Iterator[Callable[..., Engine]]:
             address = cluster.scheduler_address
         client = client_for(address)
         stack.callback(client.close)
-        yield partial(shards_of, client)
+        path, columns = str(Path(data).absolute()), {"features": plan.features, "raw": raw}
+        with waiting(f"reading {data}"):
+            engine = shards_of(client, path, plan.target, plan.weights, **columns)
+        stack.callback(engine.close)
+        yield engine
 
 
 def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:

@@ -159,7 +159,7 @@ def is_file(text: str, out_of_core: bool = False) -> bool:
         return True
     if Path(text).is_dir():
         raise ValueError(
-            f"{text} is a folder, which mercer fit reads with --workers, --scheduler or --mpi."
+            f"{text} is a folder, which mercer fit reads with --workers or --scheduler."
         )
     if text == "-" or Path(text).exists():
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.cluster import Mpi, Scheduler, Where, Workers, fit_folder, on_ranks
+from mercer.cli.cluster import Scheduler, Where, Workers, fit_folder
 from mercer.cli.fitting import (
     fitted,
     prepared,
@@ -182,7 +182,6 @@ def fit(
     time_budget: TimeBudget = None,
     scheduler: Scheduler = None,
     workers: Workers = None,
-    mpi: Mpi = False,
     report: Report = None,
     force: Force = False,
     verbose: Verbose = False,
@@ -197,16 +196,12 @@ def fit(
     Prints the score on the rows that the choices were judged by, if there were any, and the score
     on the test part where DATA has one, else that on the training rows, and says which.
 
-    With --workers, --scheduler or --mpi, DATA is a folder of Parquet files, of which many processes
-    read some rows each. After Ctrl-C or SIGTERM the model as far as it is fitted is written, if it
+    With --workers or --scheduler, DATA is a folder of Parquet files, of which many processes read
+    some rows each. After Ctrl-C or SIGTERM the model as far as it is fitted is written, if it
     can predict already, and the exit code is 130 or 143; the second signal ends the command at
     once.
     """
-    options, where = locals().copy(), Where(scheduler, workers, mpi)
-    where.refuse_ranks()
-    if where.option == "--mpi" and on_ranks(fit, options):
-        return
-    given = SimpleNamespace(**options)
+    given, where = SimpleNamespace(**locals()), Where(scheduler, workers)
     _check_files(given)
     how = _how(given)
     roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups)

@@ -79,7 +79,7 @@ class Plan:
         ]
 
     def contenders(self) -> list[Contender]:
-        """Those that take tables as they are."""
+        """Methods that take raw tables."""
         return [CONTENDERS[name] for name in self.methods if name in CONTENDERS]
 
 
@@ -346,14 +346,14 @@ class _Work:
         self._total = sum(map(self._cost, methods))
 
     def _cost(self, method: Method | Contender) -> float:
-        """Of choosing settings, where there are any to choose, and of all fits."""
+        """Cost of choosing settings, if there are several, and of all fits."""
         if isinstance(method, Contender):
             return method.cost(None, *self.shape)
         fits = sum(method.cost(size, *self.shape) for size in method.sizes or (None,))
         return Selection.n_steps(method) * self.try_cost(method) + fits
 
     def try_cost(self, method: Method) -> float:
-        """Of one setting that is tried while choosing."""
+        """Cost of one trial while settings are chosen."""
         return method.cost(method.reference, self._rows, *self.shape[1:])
 
     def goes_on(self, text: str) -> None:

@@ -65,7 +65,7 @@ class Contender:
         return getattr(importlib.import_module(self.module), f"{self.prefix}{kind}")(**settings)
 
     def estimator(self, task: str, *, seed: int, n_jobs: int | None) -> Any:
-        """What fits and predicts tables of numbers, texts and dates, unfitted."""
+        """Unfitted estimator of raw tables: numbers, texts and dates."""
         if self.is_rival:
             return _OnCodes(self, task, seed, n_jobs)
         machine = AutoKernelClassifier if task == "classification" else AutoKernelRegressor

@@ -50,7 +50,7 @@ class _Shared:
 
 @dataclass(eq=False)
 class _Recipe:
-    """How a value is made on workers, of what others stand for. It holds none of their results."""
+    """Task that makes a value on workers from the values of other tasks; it holds no results."""
 
     submit: Submit
     of: tuple[_Recipe | _Shared, ...]

@@ -111,7 +111,7 @@ class CsvText:
             return pyarrow("csv").read_csv(stream, **self._options(types, use_threads))
 
     def _options(self, types: dict, use_threads: bool) -> dict[str, Any]:
-        """How to read, as PyArrow asks for it."""
+        """Keyword arguments for PyArrow's CSV reader."""
         layout, arrow_csv = self.layout, pyarrow("csv")
         return {
             "read_options": arrow_csv.ReadOptions(
@@ -168,7 +168,7 @@ def _native(source: Input) -> Callable[[], Any]:
 
 
 def _streamed(source: Input) -> Callable[[], Any]:
-    """The same, unpacked as it is read where Arrow can do that itself."""
+    """Opener of a source for reading in a stream; Arrow unpacks the formats that it knows."""
     if source.member is None:
         with source.path.open("rb") as file:
             kind = _UNPACKED_BY_ARROW.get(file.read(2))

@@ -292,7 +292,7 @@ def numbers_of(column: Any) -> np.ndarray:
 
 
 def is_known(column: Any) -> np.ndarray:
-    """Of every cell whether it holds something: no null, no NaN and no empty text; (n,)."""
+    """True for cells that hold a value: no null, no NaN and no empty text; (n,)."""
     arrow, compute = pyarrow(), pyarrow("compute")
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

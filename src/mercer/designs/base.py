@@ -63,7 +63,7 @@ class Design:
         raise NotImplementedError
 
     def block(self, columns: ArrayLike) -> NDArray:
-        """Those columns as an (n, len(columns)) array."""
+        """Some columns as an (n, len(columns)) array."""
         raise NotImplementedError
 
     def rows(self, index: Index) -> Design:

@@ -113,7 +113,7 @@ class Binned(Design):
         return self._n_missing
 
     def occupancy(self) -> Occupancy:
-        """How many rows share a bin: one pass over the codes."""
+        """Sizes of the bins, by one pass over the codes."""
         sizes = _core.bin_sizes(self.codes, self.offsets, self.n_threads)
         return Occupancy(*sizes, n_rows=self.shape[0])
 

@@ -148,7 +148,7 @@ class KernelColumns(Design):
         self.shape = (len(left), len(right))
 
     def _of(self, left: PreparedRows, right: PreparedRows) -> KernelColumns:
-        """The same kernel of other rows."""
+        """Columns of this kernel between other rows."""
         other = object.__new__(KernelColumns)
         kept = ("kernel", "dtype", "n_threads", "_function", "_core")
         other.__dict__.update({name: getattr(self, name) for name in kept})
@@ -184,7 +184,7 @@ class KernelColumns(Design):
     def _product_of_rows(
         self, w: NDArray, points: PreparedRows, landmarks: PreparedRows
     ) -> NDArray[np.float64]:
-        """The same for inner products of rows, which no entry need be made for."""
+        """Product with the linear kernel, as two products with the rows."""
         inner = np.zeros((landmarks[:1].shape[1], w.shape[1]))
         for part in row_chunks(len(landmarks), working_bytes(landmarks)):
             inner += times(landmarks[part].T, w[part])
@@ -194,7 +194,7 @@ class KernelColumns(Design):
     def _product_in_core(
         self, core: InCore, w: NDArray, points: PreparedRows, landmarks: PreparedRows
     ) -> NDArray[np.float64]:
-        """The same where entries never leave the core."""
+        """Product with kernel entries that never leave the core."""
         name, parameter, scale = core
         d = len(scale)
         w = np.ascontiguousarray(w, dtype=np.result_type(w, self.dtype))

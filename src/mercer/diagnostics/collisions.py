@@ -111,7 +111,7 @@ def asymptotic_speedup(kappa_bar: ArrayLike, a: ArrayLike) -> NDArray[np.float64
 
 @dataclass(frozen=True, eq=False)
 class Collisions:
-    """How the rows of a fit share the bins of its grids.
+    """Sizes of the bins that the rows of a fit share.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Collisions:
 
     @property
     def quantiles(self) -> dict[float, float]:
-        """By share of the bins, smallest first: share of the rows in the fullest of these."""
+        """Share of the rows in the fullest of the smallest bins, for some shares of the bins."""
         reached = np.cumsum(self.occupancy.n_bins)
         sizes = self.occupancy.counts[np.searchsorted(reached, np.array(_LEVELS) * reached[-1])]
         return dict(zip(_LEVELS, (sizes / self.n_rows).tolist(), strict=True))
@@ -215,7 +215,7 @@ class Collisions:
 
 
 def collisions(model: Any, X: Any = None) -> Collisions:
-    """How the rows of a fit share the bins of its grids.
+    """Count the rows that share the bins of a random binning model.
 
     Parameters
     ----------

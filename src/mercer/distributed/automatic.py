@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import check_memory
 from mercer.auto.base import AutoKernelMachine
-from mercer.auto.parts import MOST_DENSE
+from mercer.auto.tuning import TUNING
 from mercer.distributed.engine import Engine
 from mercer.distributed.tables import FarTable, targets_of
 
@@ -56,10 +56,10 @@ def fit_automatic(
     """
     table = FarTable.of(engine)
     n, n_inputs = table.shape
-    if n_inputs > MOST_DENSE:
+    if n_inputs > TUNING.most_dense:
         raise ValueError(
-            f"X must have at most {MOST_DENSE} columns over many machines; got {n_inputs}, which "
-            f"mercer.{type(model).__name__} takes on one."
+            f"X must have at most {TUNING.most_dense} columns over many machines; got {n_inputs}, "
+            f"which mercer.{type(model).__name__} takes on one."
         )
     check_memory(16.0 * n, f"the targets of {n} rows", "fit to fewer rows")
     target, weights = targets_of(engine)

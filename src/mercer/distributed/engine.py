@@ -1,8 +1,8 @@
-"""What fits over many machines ask of an engine, and one engine that is a single process.
+"""Interface of an engine for fits over many machines, and an engine in this process.
 
 An engine holds shards, rows that stay together, each in the memory of a worker. Everything that
 touches rows is a function that an engine calls there; what it returns is small, or is summed where
-it is made. This is all that an engine offers: ``Here`` in this process, Dask and MPI over many.
+it is made. This is all that an engine offers: ``Here`` in this process, ``DaskEngine`` over many.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def fit_leaves(
 
 
 def _divisor(given: NDArray | None, weights: NDArray | None) -> float | None:
-    """By which weights that the shards have become these, if it is the same for all rows."""
+    """Divisor of the shards' weights that gives ``weights``; None if rows differ in it."""
     if given is None or weights is None:
         return None
     for divisor in (float(np.mean(given)), float(given.sum() / weights.sum())):

@@ -145,7 +145,7 @@ class ShardedRows:
 
     @property
     def columns(self) -> Columns:
-        """Of the scaled rows."""
+        """Statistics of the columns of the scaled rows."""
         return self.given.scaled(self.scaler)
 
     def by_number(self) -> PreparedRows:
@@ -162,7 +162,7 @@ class ShardedRows:
         return checked_scaler(self.given.standard_scaler(self.weighted), self.dtype, scale)
 
     def scaled(self, scaler: Scaler) -> ShardedRows:
-        """These rows scaled, when workers look at them."""
+        """Rows that workers scale when they read them."""
         return replace(self, scaler=scaler)
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:

@@ -33,7 +33,7 @@ __all__ = ["At", "Coding", "DesignFacts", "DesignPart", "Mix"]
 
 @dataclass(frozen=True)
 class Coding:
-    """How targets as given become those of a loss; ``numbers`` or ``classes`` makes it.
+    """Map from given targets to the targets of a loss; ``numbers`` or ``classes`` makes it.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class DesignFacts:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of θ: a row for each feature and one for the intercept."""
+        """Shape of θ: a row for each feature and one for the intercept."""
         n_columns = self.preprocessing.feature_map.n_features_out_
         return (n_columns + self.fit_intercept, *self.coding.shape)
 
@@ -342,7 +342,7 @@ class _Terms(Problem):
         return self.part.design  # made when it is needed: targets alone need none
 
     def of_loss(self, loss: Loss) -> _Terms:
-        """The same of another loss."""
+        """Terms of these rows with another loss."""
         if loss == self.loss:
             return self
         other = copy(self)

@@ -54,7 +54,7 @@ class Extremes:
 
     @classmethod
     def of(cls, rows: NDArray) -> Extremes:
-        """Those of some rows, which may be none."""
+        """Extremes of the columns of some rows; of no rows, infinite."""
         ends = {"least": np.inf, "largest": -np.inf}
         least = rows.min(axis=0, initial=ends["least"])
         return cls(least, rows.max(axis=0, initial=ends["largest"]))
@@ -113,7 +113,7 @@ class RemoteRows(NDArrayOperatorsMixin):
         return self.like.ndim
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> RemoteRows:
-        """The same in another type."""
+        """Rows in another type."""
         return (
             self if np.dtype(dtype) == self.dtype else self._made(_as_type, (self, np.dtype(dtype)))
         )

@@ -60,7 +60,7 @@ class Part:
         raise NotImplementedError
 
     def difference(self, state: Any, rebuilt: Any) -> float:
-        """How far a state is from the same one rebuilt, relative to its size."""
+        """Largest difference between a state and its rebuilt twin, per largest entry."""
         scale = float(np.abs(rebuilt).max(initial=0.0))
         return float(np.abs(state - rebuilt).max(initial=0.0)) / scale if scale else 0.0
 
@@ -112,7 +112,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How parts of a fit are made; sent to every worker once."""
+    """Class and settings of the parts of a fit; sent to every worker once."""
 
     run: str
     kind: type[Part]
@@ -160,7 +160,7 @@ class Run:
 
     @cached_property
     def _plan(self) -> Handle:
-        """How parts are made, sent when something is first asked of them."""
+        """Handle of the plan of the parts, sent at the first request."""
         return self.engine.share(_Plan(self.id, self.kind, self.facts))
 
     def total(
@@ -230,7 +230,7 @@ class Run:
         return self.engine.total(self.engine.each(answer, *common), Partial.plus)
 
     def audit(self, version: Any, truth: Callable[[int], Any], number: int) -> float:
-        """How far the state of one shard is from the same one rebuilt; 0.0 where it is lost.
+        """Difference between the state of a shard and its rebuilt twin; 0.0 if the state is lost.
 
         Where rounding does not explain it, a RuntimeWarning tells of it, and the states of all
         shards are forgotten and rebuilt at the next request.

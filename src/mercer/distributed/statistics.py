@@ -61,7 +61,7 @@ class Columns:
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """Of every column."""
+        """Variance of every column, (d,)."""
         return self.squares / self.weight
 
     @property
@@ -75,7 +75,7 @@ class Columns:
         return 0.0 if spread <= 1e-14 * abs(centre) else spread
 
     def scaled(self, scaler: StandardScaler | MaxAbsScaler | None) -> Columns:
-        """The same of the rows that a scaler makes of these."""
+        """Statistics of the columns after a scaler."""
         if scaler is None:
             return self
         centre = getattr(scaler, "mean_", 0.0)
@@ -105,7 +105,7 @@ class Columns:
 
 
 def columns_of(X: Any, weights: NDArray | None = None) -> Columns | None:
-    """Of rows, an array or CSR of shape (n, d); None of no rows."""
+    """Statistics of the columns of rows, an array or CSR (n, d); None for no rows."""
     total: Columns | None = None
     for part in row_chunks(X.shape[0], 32.0 * X.shape[1]):
         w = np.ones(part.stop - part.start) if weights is None else weights[part]

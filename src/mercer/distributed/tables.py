@@ -56,7 +56,7 @@ class NumberedRows(Shard):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How targets as the shards have them become those that leaves are solved for.
+    """Map from the targets of the shards to the targets that leaves are solved for.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class FarTable(_Far):
         return PreparedRows(_Treated(self, treat, known, like))
 
     def _places(self) -> dict[int, tuple[NDArray[np.int64] | None]]:
-        """Which rows of every shard it has; None means all."""
+        """Rows of every shard that belong to the selection; None means all."""
         if self.index is None:
             return dict.fromkeys(range(len(self.sizes)), (None,))
         cuts = np.searchsorted(self.index, self.edges)

@@ -208,7 +208,7 @@ class Equations:
     # -- what they are made of ---------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """What tells these equations from others beside data, as JSON holds it."""
+        """Facts other than data that tell these equations from others, as JSON values."""
         problem = self.problem
         return {
             "shape": [*problem.design.shape, *problem.shape],

@@ -306,7 +306,7 @@ class NormalEquations(Equations):
 
 
 def _features(part: RowPart, rows: NDArray) -> NDArray[np.float64]:
-    """Those of the rows numbered that are in this part."""
+    """Features of the numbered rows that lie in this part."""
     _, local = part.locate(rows)
     return np.asarray(part.design.rows(local).toarray(), dtype=np.float64)
 

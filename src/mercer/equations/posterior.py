@@ -47,10 +47,10 @@ Prepare = Callable[[Any], Any]  # rows as given into rows as the map takes them
 
 
 class Posterior(Protocol):
-    """What is left uncertain of a function after the targets are known."""
+    """Variance of a function that remains after the targets are known."""
 
     def variances(self, X: Data, prepare: Prepare) -> NDArray[np.float64]:
-        """Of the function at the rows of X, in units of the prior variance, (n,)."""
+        """Variances at the rows of X, in units of the prior variance, (n,)."""
         ...
 
 
@@ -88,7 +88,7 @@ class RowPosterior:
         return out
 
     def variances_of(self, X: Matrix) -> NDArray[np.float64]:
-        """Of the function at rows that are prepared, all of them at once."""
+        """Variances at prepared rows, all at once, (n,)."""
         explained = self._factor.sqnorms(np.asarray(self.kernel(X, self.rows)))
         return np.maximum(self.kernel.diag(X) - explained, 0.0)
 

@@ -67,7 +67,7 @@ class BlockSolves:
         return DeviceFactor(matrix) if isinstance(matrix, DeviceArray) else Factor(matrix)
 
     def _solution(self, factor: Any, rhs: NDArray[np.float64]) -> Any:
-        """What solves the equations of a factor."""
+        """Solution of the equations of a factor."""
         return factor.solve(rhs)
 
     def _brought(self, solutions: list[Any]) -> list[NDArray[np.float64]]:

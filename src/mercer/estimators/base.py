@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -219,17 +217,10 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         if isinstance(self.feature_map_, maps.IdentityMap):
             scale = 1.0 if self.scaler_ is None else self.scaler_.scale_
             return self.map_coef_ / scale
-        if _asked_by_tool(sys._getframe(1)):
-            raise AttributeError(f"coef_ of {self.feature_map_!r} has no weight for every input")
-        coef = self.map_coef_
-        warnings.warn(
-            f"coef_ of {type(self).__name__} is called map_coef_: it has a weight for every "
-            'feature of feature_map_. From mercer 0.3 on, coef_ is there for feature_map="linear" '
-            "alone.",
-            FutureWarning,
-            stacklevel=2,
+        raise AttributeError(
+            f"coef_ needs a linear feature_map, whose features are the inputs; map_coef_ has a "
+            f"weight for every feature of {self.feature_map_!r}."
         )
-        return coef
 
     @property
     def intercept_(self) -> Any:
@@ -238,11 +229,6 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         if centre is None or not isinstance(self.feature_map_, maps.IdentityMap):
             return self._intercept_
         return self._intercept_ - self.coef_ @ centre
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Files of 0.1.0 have the names that are properties now.
-        names = {"coef_": "map_coef_", "intercept_": "_intercept_"}
-        super().__setstate__({names.get(name, name): value for name, value in state.items()})
 
     # -- prediction --------------------------------------------------------------------------
 
@@ -254,7 +240,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return self._responses_of(self._checked(X)) if responses is None else responses
 
     def _responses_of(self, X: Any) -> NDArray:
-        """The same of rows that are checked, which may be prepared when they are read."""
+        """Responses to checked rows, which may be prepared when they are read."""
         weights = self.map_coef_.T
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)
@@ -324,11 +310,6 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             State(self).integer(name)
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
-
-
-def _asked_by_tool(frame: FrameType) -> bool:
-    """Whether code of a package reads coef_ that takes it for weights of the inputs."""
-    return frame.f_globals.get("__name__", "").partition(".")[0] in ("sklearn", "shap")
 
 
 def described(map_: FeatureMap, *settings: Any) -> str:

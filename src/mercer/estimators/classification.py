@@ -71,7 +71,7 @@ class _Calibrated:
         if not (has_proba or "_probabilities_" in fitted or "map_coef_" not in fitted):
             raise AttributeError(
                 f"{name} needs a calibration, which fit makes in one process; this model comes "
-                "from partial_fit, at_alpha, many machines or a version up to 0.2: fit it again."
+                "from partial_fit, at_alpha or many machines: fit it again."
             )
         return MethodType(self._method, model)
 
@@ -155,7 +155,7 @@ class Classification(ClassifierMixin, FeatureModel):
         super()._check_state()
         State(self).instance("_loss_", Loss)
         check_classes(self, self.map_coef_.shape[:-1])
-        if "_probabilities_" in vars(self):  # which models of 0.2 lack
+        if "_probabilities_" in vars(self):  # absent after partial_fit or at_alpha
             check_probabilities(self, "_probabilities_")
 
     def _strata(self, target: NDArray) -> NDArray:

@@ -26,7 +26,7 @@ def on_device(device: Any) -> Iterator[None]:
 
 @contextmanager
 def on_device_if_there(device: Any) -> Iterator[None]:
-    """The same, with the processor in the place of a device that this machine lacks."""
+    """Compute a block on a device, or on the processor if this machine lacks the device."""
     try:
         device_named(device)
     except (ImportError, ValueError):

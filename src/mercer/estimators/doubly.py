@@ -279,6 +279,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
                 f"{target.shape[1:]}."
             )
         centred = (target - self._target_mean_).astype(float_type(X))
+        self._loss_ = loss
         self._continue(X, centred, weights, loss)
         return self
 

@@ -39,7 +39,7 @@ def responses_of_few(model: Any, X: Any) -> NDArray | None:
 
 
 class FewRows:
-    """What rows of a type have in common, of a fitted model, which is not kept itself.
+    """Arrays by which a fitted model predicts few rows of one type, without the model.
 
     Arrays are kept as they are, so that whoever writes into one is heeded.
     """

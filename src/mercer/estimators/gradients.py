@@ -76,7 +76,7 @@ class KernelFit:
         return slopes
 
     def _rates(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-        """How quick kernels of Euclidean distances rise towards other rows, over the distance."""
+        """Slope of kernels of Euclidean distances towards other rows, divided by the distance."""
         if self.kernel == "gaussian":
             return 2 * matrix
         distances: NDArray[np.float32] = -np.log(np.maximum(matrix, _LEAST))

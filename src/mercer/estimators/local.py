@@ -164,13 +164,12 @@ class LocalKernelMachine(FeatureModel):
             rows.X.data.fit_leaves(self, rows, loss, alphas, is_rough, listener)
             return
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
-        if self._goes_through_files(map_, rows):
+        if self._goes_through_files(map_, rows, is_rough):
             self._fit_through_files(map_, rows, loss, alphas[0], is_rough, listener)
             return
-        rows = replace(rows, X=Preprocessing(self.scaler_).scaled(rows.X))
+        X = Preprocessing(self.scaler_).scaled(rows.X)
+        rows = replace(rows, X=X.astype(np.float64) if is_rough else X)
         self._check_memory(map_, rows, len(alphas))
-        if is_rough:
-            rows = replace(rows, X=rows.X.astype(np.float64))
         map_ = with_resolved_gamma(map_, rows.X, rows.weights)
         if self.alphas is not None:
             alphas = [self._chosen(map_, rows, loss, alphas)]
@@ -198,15 +197,16 @@ class LocalKernelMachine(FeatureModel):
             )
         return "cpu"
 
-    def _goes_through_files(self, map_: LocalKernel, rows: Rows) -> bool:
-        """Whether memory has no room for a scaled copy of the rows and the model."""
+    def _goes_through_files(self, map_: LocalKernel, rows: Rows, is_rough: bool) -> bool:
+        """Whether memory lacks room for the model and for the rows, scaled or in float64."""
         if self.alphas is not None or is_sparse(rows.X) or not is_large(rows.X):
             return False
         if isinstance(rows.X, PreparedRows):  # of a table that memory had no room to treat
             return True
         available = available_memory()
-        needed = self._needed_bytes(map_, rows, 1) + self._leaf_bytes(rows)
-        needed += rows.X.nbytes if self.scale else 0
+        growth = 8 / rows.X.dtype.itemsize if is_rough else 1.0  # leaves are solved in float64
+        needed = growth * (self._needed_bytes(map_, rows, 1) + self._leaf_bytes(rows))
+        needed += growth * rows.X.nbytes if self.scale or growth > 1 else 0
         return available is not None and needed > available
 
     def _fit_through_files(
@@ -221,6 +221,7 @@ class LocalKernelMachine(FeatureModel):
         X = rows.X if isinstance(rows.X, PreparedRows) else PreparedRows(rows.X)
         X = Preprocessing(self.scaler_).scaled_rows(X)
         X = X.converted(np.float64 if is_rough else X.dtype)
+        rows = replace(rows, X=X)
         self._check_leaf_memory(rows)
         memory = float(available_memory() or np.inf) - self._leaf_bytes(rows)
         self.alpha_ = alpha

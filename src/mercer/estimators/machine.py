@@ -384,7 +384,7 @@ class KernelMachine(FeatureModel):
 
     def _check_state(self) -> None:
         super()._check_state()
-        if "device_" in vars(self):  # which models of 0.1.0 lack
+        if "device_" in vars(self):  # absent after a fit over many machines
             State(self).instance("device_", str)
         if "coef" in (vars(self).get("path_") or ()):
             check_path(self)

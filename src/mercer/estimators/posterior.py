@@ -136,7 +136,7 @@ class Posteriors(FeatureModel):
                 self._posterior_ = self._kept(rows)
 
     def _kept(self, rows: Rows) -> dict[str, Any]:
-        """What stands for the rows of the fit: the products of their features, and the prior."""
+        """Stand-in for the rows of the fit: products of their features, and the prior."""
         map_, prepare = self.feature_map_, self._preprocessing.scaled
         if isinstance(map_, Nystroem) and map_.normalization_ is None:
             map_ = map_.whitened()
@@ -172,8 +172,8 @@ class Posteriors(FeatureModel):
         """The posterior and the prior variance (k,)."""
         if vars(self).get("_total_weight_") is None:
             raise ValueError(
-                f"{asked} needs a model fitted in memory, by this version or later, with "
-                "loss='squared' and penalty='l2': fit it again."
+                f"{asked} needs a model fitted in memory with loss='squared' and penalty='l2': fit "
+                "it again."
             )
         _check_strength(self.alpha_, asked)
         map_ = self.feature_map_
@@ -219,7 +219,7 @@ class Posteriors(FeatureModel):
 
 
 class KeptPosterior(SimpleNamespace):
-    """What stands for the rows of a fit, as sentences name it."""
+    """Stand-in for the rows of a fit, with the name that error sentences show."""
 
 
 def _keeps_rows(map_: FeatureMap) -> bool:

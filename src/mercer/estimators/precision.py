@@ -119,7 +119,7 @@ def _enough(problem: Problem, solver: Solver) -> float:
 
 
 def _accepted(problem: Problem, tol: float) -> float:
-    """The same beside a residual of ``tol``."""
+    """Accepted rounding beside a residual of ``tol``."""
     share = _SHARE_OF_ROUGH if tol >= _ROUGH else _SHARE_OF_TOL
     return max(ENOUGH[problem.dtype], share * tol)
 

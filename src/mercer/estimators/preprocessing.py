@@ -55,7 +55,7 @@ class Rows:
         return fit_scaler(self.X, self.weights, scale)
 
     def scaled(self, scaler: Scaler) -> Self:
-        """These rows scaled, when they are read if they are large."""
+        """Scaled rows; large ones are scaled when they are read."""
         return replace(self, X=Preprocessing(scaler).scaled_rows(self.X))
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
@@ -164,7 +164,7 @@ class Preprocessing:
         return self.scaled_few(X)
 
     def scaled_few(self, X: Matrix) -> Matrix:
-        """What the scaler makes of checked rows, without its checks, which take longer."""
+        """Scale checked rows without the scaler's own checks, which take longer."""
         scaler = self.scaler
         if not (isinstance(scaler, StandardScaler) and isinstance(X, np.ndarray)):
             return X if scaler is None else scaler.transform(X)

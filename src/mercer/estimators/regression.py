@@ -19,7 +19,7 @@ from mercer.estimators.inputs import check_weights
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.targets import regression_loss
-from mercer.losses import Loss, Squared
+from mercer.losses import Loss
 
 __all__ = ["KernelRegressor", "Regression", "refuse_out_of_range"]
 
@@ -93,8 +93,8 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
                 "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
                 f"{type(self).__name__} has no standard deviations."
             )
-        responses = self._responses(X)  # by a model that is checked before its loss is asked
-        loss = self._fitted_loss()
+        responses = self._responses(X)  # checks the fitted model before its loss is read
+        loss = self._loss_
         predicted = loss.means(responses)
         if loss.link == "identity":
             return predicted
@@ -111,14 +111,9 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
             predicted[beyond] = largest
         return predicted
 
-    def _fitted_loss(self) -> Loss:
-        """The loss of the fit, which files of earlier versions do not tell."""
-        return vars(self).get("_loss_") or Squared()
-
     def _check_state(self) -> None:
         super()._check_state()
-        if vars(self).get("_loss_") is not None:
-            State(self).instance("_loss_", Loss)
+        State(self).instance("_loss_", Loss)
 
 
 def refuse_out_of_range(target: NDArray, centred: NDArray, size: float, rounded: NDArray) -> None:

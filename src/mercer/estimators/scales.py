@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from mercer._blas import blas_threads, cholesky_in_place
+from mercer._blas import blas_threads
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, is_name, is_plain, name_from, positive_integer, real_number
 from mercer._weights import check_weights, weighted_mean
+from mercer.equations.small_ridge import kernel_ridge, ridge_regressions
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.lasso_scales import lasso_scales
 from mercer.estimators.targets import signs
@@ -28,7 +28,7 @@ from mercer.kernels import Gaussian
 from mercer.kernels.distances import fill
 from mercer.maps import RandomFourier
 
-__all__ = ["GradientScaler", "at_unit_distance", "learned_scales", "ridge_factor", "scaled"]
+__all__ = ["GradientScaler", "at_unit_distance", "learned_scales", "scaled"]
 
 _METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
@@ -48,7 +48,7 @@ _PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than
 
 @dataclass(frozen=True)
 class _Course:
-    """How scales are learned from exact machines of a kernel."""
+    """Settings by which exact machines of a kernel learn scales."""
 
     metric: str  # whose median distance is 1 when the kernel's gamma is
     ridge: float
@@ -312,7 +312,7 @@ def learned_scales(
     first: NDArray | None = None,
     weights: NDArray | None = None,
 ) -> NDArray:
-    """What a scaler learns of rows that are checked: scales (d,), or (d, d) if ``full``.
+    """Scales (d,), or (d, d) if ``full``, that a scaler learns from checked rows.
 
     They do not bring the median distance between rows to 1. A scaler with a kernel need not learn
     again what one without it learned ``first``, with a power of 1.
@@ -396,7 +396,9 @@ def _machine_products(
         fill(system, kernel, rows, rows, np.ones(rows.shape[1]))
         if few is not None:
             system, sought = few * system * few.T, few * sought
-        coef = _solved(system, course.ridge, sought)
+        coef = kernel_ridge(system, sought, course.ridge)
+        if coef is None:
+            raise np.linalg.LinAlgError("the matrix is not positive definite to rounding.")
         fit = KernelFit(kernel, rows, coef if few is None else few * coef)
         counted = None if few is None else few[: course.gradients]
         products = fit.gradient_products(rows[: course.gradients], matrix, full, counted)
@@ -428,38 +430,14 @@ def _smooth_fit(
             Z *= roots
         unit = X.dtype.type(0.5 * len(phases))  # mean square of a row's features
         strengths = [X.dtype.type(ridge) * unit for ridge in _RIDGES]
-        fits = _ridge_fits(Z[:n_first], target[:n_first], strengths)
+        fits = ridge_regressions(Z[:n_first], target[:n_first], strengths)
         for strength, coef in zip(strengths, fits, strict=True):
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
             if best is None or error < best[0] or not np.isfinite(best[0]):
                 best = error, scaled, strength, Z
     _, scaled, strength, Z = best  # type: ignore[misc]
-    (coef,) = _ridge_fits(Z, target, [strength])
+    (coef,) = ridge_regressions(Z, target, [strength])
     return _SmoothFit(scaled, phases, coef)
-
-
-def _ridge_fits(Z: NDArray, target: NDArray, strengths: list[Any]) -> Iterator[NDArray]:
-    """Coefficients of ridge regression on Z for every strength, by the smaller Gram matrix."""
-    if len(Z) < Z.shape[1]:  # (ZᵀZ + s I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + s I)⁻¹ t
-        gram = Z @ Z.T
-        yield from (Z.T @ _solved(gram, strength, target) for strength in strengths)
-    else:
-        gram, sums = Z.T @ Z, Z.T @ target
-        yield from (_solved(gram, strength, sums) for strength in strengths)
-
-
-def ridge_factor(matrix: NDArray, ridge: float) -> tuple[NDArray, bool] | None:
-    """The factor of ``matrix + ridge I`` as ``cho_solve`` takes it, if rounding leaves one."""
-    system = matrix.copy()
-    system.flat[:: len(system) + 1] += ridge
-    return (system.T, True) if cholesky_in_place(system) else None
-
-
-def _solved(matrix: NDArray, ridge: float, rhs: NDArray) -> NDArray:
-    factor = ridge_factor(matrix, ridge)
-    if factor is None:
-        raise np.linalg.LinAlgError("the matrix is not positive definite to rounding.")
-    return linalg.cho_solve(factor, rhs, check_finite=False)
 
 
 def _as_columns(y: NDArray, kind: str, weights: NDArray | None) -> NDArray[np.float64]:

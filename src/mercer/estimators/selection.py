@@ -203,7 +203,7 @@ def _is_cheap(problem: Problem) -> bool:
 
 
 def mean_loss(predicted: NDArray, rows: Rows, loss: Loss) -> float:
-    """Of the responses to some rows, by their weights; outputs add up as in the objective."""
+    """Weighted mean loss of responses to some rows; losses of several outputs add up."""
     values = loss.value(predicted.astype(np.float64), rows.target.astype(np.float64))
     values = values if values.ndim == 1 else values.sum(axis=1)
     return float(np.average(values, weights=rows.weights))
@@ -212,7 +212,7 @@ def mean_loss(predicted: NDArray, rows: Rows, loss: Loss) -> float:
 def responses(
     map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Data
 ) -> NDArray[np.float64]:
-    """Of several models of one map, (q, n) or (q, n, k), with one look at the rows."""
+    """Responses of several models of one map, (q, n) or (q, n, k), in one pass over the rows."""
     weights = thetas[:, :-1] if fit_intercept else thetas
     n_responses = thetas[:, 0].size
     beside = np.moveaxis(weights, 1, 0).reshape(weights.shape[1], n_responses)
@@ -231,7 +231,7 @@ def split_key(map_: FeatureMap, random_state: RandomStateLike) -> int:
 
 
 def held_out(key: int, rows: Sized, strata: NDArray | None, fraction: Any) -> NDArray[np.bool_]:
-    """Which rows are held out: a random share, of every class if there are classes."""
+    """Mask of held-out rows: a random share, of every class if there are classes."""
     share = real_number(fraction, "validation_fraction")
     if not 0 < share < 1:
         raise ValueError(f"validation_fraction must be above 0 and below 1; got {fraction!r}.")

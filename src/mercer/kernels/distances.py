@@ -167,7 +167,7 @@ def fill_fixed(
 
 
 def _squared_distances(x: sparse.csr_array, y: sparse.csr_array) -> NDArray[np.float64]:
-    """Of rows of CSR matrices."""
+    """Squared Euclidean distances between rows of CSR matrices."""
     x_squares, y_squares = _row_squares(x), _row_squares(y)
     squared = (x @ y.T).toarray()
     squared *= -2.0

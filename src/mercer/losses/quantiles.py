@@ -144,11 +144,11 @@ class SmoothQuantile(_Levelled):
         return np.where(inside, a * (y + 0.5 * self.width * a), np.inf)
 
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
-        """That of the pinball loss."""
+        """Start of the pinball loss."""
         return Quantile(self.level).start(y, mean)
 
     def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
-        """That of the pinball loss."""
+        """Unit of the pinball loss."""
         return Quantile(self.level).unit(y, mean)
 
 
@@ -195,6 +195,6 @@ class Expectile(_Levelled):
         return a * (y + 0.25 * a / self._weight(a))
 
     def _weight(self, side: NDArray) -> NDArray:
-        """Of the squares, by the sign of the residual or of the derivative."""
+        """Weight of the squares, by the sign of the residual or of the derivative."""
         above = (side > 0).astype(side.dtype)
         return self.level + (1 - 2 * self.level) * above

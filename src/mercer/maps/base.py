@@ -170,7 +170,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _responses(
         self, X: Data, weights: NDArray, prepare: Callable[[Any], Any]
     ) -> Iterator[tuple[slice, NDArray, int]]:
-        """Which rows of X, checked, their ``design @ weights``, (D,) or (D, k), and ``n_missing``.
+        """Yield rows of X, their ``design @ weights``, weights (D,) or (D, k), and ``n_missing``.
 
         Designs need not be made for it: one row is to take little time.
         """

@@ -164,7 +164,7 @@ class RandomFourier(CosineMap):
     def _product_of(
         self, kept: _Drawn, amplitude: float, weights: NDArray, X: NDArray
     ) -> tuple[NDArray, int]:
-        """The same by the core, with what all columns need."""
+        """Product with ``weights`` in the core, from frequencies and phases of all columns."""
         frequencies, phases = _within_reach(X, kept)
         sums = np.zeros((len(X), math.prod(weights.shape[1:])))
         flat = np.ascontiguousarray(weights.reshape(len(weights), -1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Which landmarks stand for the data: rows drawn by what they add, or the centres of clusters.
+"""Selection of landmarks: rows drawn by their leverage or residual, or centres of clusters.
 
 ``X`` holds n checked rows, m is below n; kernels are computed in float64 whatever the data are.
 """
@@ -16,7 +16,6 @@ from scipy.linalg import get_blas_funcs
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Matrix, check_setting, row_chunks
-from mercer._pages import lent
 from mercer._random import Slot, Streams, distinct
 from mercer._rows import Data, PreparedRows, is_sparse
 from mercer.kernels import Kernel, Stationary
@@ -207,7 +206,7 @@ class GrowingFactor:
         m: int,
         dtype: DTypeLike = np.float64,
     ):
-        self._rows, self._columns = lent((m, len(diagonal)), dtype), columns
+        self._rows, self._columns = np.empty((m, len(diagonal)), dtype), columns
         self._gemm, self._trsm = get_blas_funcs(("gemm", "trsm"), dtype=dtype)
         self._left = diagonal.astype(np.float64)
         self.most, self.count = m, 0
@@ -289,7 +288,7 @@ def _thinned(
     uniform: NDArray[np.float64],
     most: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Which candidates to accept, at most ``most``, and the Cholesky factor of their residual.
+    """Accepted candidates, at most ``most``, and the Cholesky factor of their residual.
 
     A candidate was proposed by a diagonal that those accepted before it have lowered since; it is
     accepted with the ratio of the two.

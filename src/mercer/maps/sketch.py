@@ -71,7 +71,7 @@ class GaussianSketch(Sketch):
 
 
 class PassingGaussianSketch(Sketch):
-    """The same law, drawn six times as fast but not to the last bit alike on every machine.
+    """Gaussian sketch drawn six times as fast; last bits may differ between machines.
 
     It serves where S is seen once, at fit, and where drawing its many rows would take as long as
     multiplying by them: pairs of normal numbers are a random radius times a random direction, in

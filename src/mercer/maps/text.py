@@ -248,7 +248,7 @@ def _token_hashes(
 
 @cache
 def _in_words(n: int) -> NDArray[np.uint8]:
-    """Which of the first n code points belong to words."""
+    """Flags of the first n code points: 1 for letters of words."""
     marks = np.zeros(n, dtype=np.uint8)
     for run in re.finditer(r"\w+", "".join(map(chr, range(n)))):
         marks[run.start() : run.end()] = 1
@@ -267,7 +267,7 @@ def _english_hashes() -> NDArray[np.uint64]:
 def _hashes_of_tokens(
     texts: NDArray, tokens: Callable[[str], list[str]]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The same for the tokens that a function finds."""
+    """Hashes of the tokens that a function finds in texts, and where each text starts."""
     known = _Hashes()
     parts, starts = [], np.zeros(len(texts) + 1, dtype=np.int64)
     for i, text in enumerate(texts):

@@ -61,7 +61,7 @@ def first_part(model: Any) -> Any:
 
 
 def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
-    """What a fitted model makes of its inputs, by the names of the outputs.
+    """Add a fitted model to the graph; returns its outputs by name.
 
     Of a regressor "variable" (n, k); of a classifier "label" (n,) and "probabilities"
     (n, n_classes) or, where it models none, "scores", responses of the second of two classes

@@ -160,7 +160,7 @@ def _ranks(graph: Graph, tables: list[tuple[NDArray, NDArray]], x: Value) -> Val
 
 
 def _part(graph: Graph, preparer: TablePreparer, place: int, part: Any, inputs: Inputs) -> Value:
-    """What a part makes of its column, (n, width), in float64."""
+    """Columns (n, width) in float64 that a part makes of its column."""
     column, name = inputs.column(graph, place), preparer._names()[place]
     if isinstance(part, Values):
         wide = graph.cast(_number(column, preparer, place), np.float64)

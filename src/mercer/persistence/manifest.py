@@ -40,8 +40,8 @@ def with_manifest(content: bytes) -> bytes:
 def check_manifest(content: bytes) -> None:
     """Raise ``Damaged`` if members are not those of the manifest, or the format is a later one.
 
-    Files of mercer 0.2.0 and before have no manifest and pass. A later version of mercer that wrote
-    a known format is a UserWarning.
+    An archive without a manifest passes. A later version of mercer that wrote a known format is a
+    UserWarning.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = set(archive.namelist())

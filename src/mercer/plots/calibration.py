@@ -450,7 +450,7 @@ def _judged(
 
 
 def _edges(given: NDArray, n_bins: int, strategy: str) -> NDArray:
-    """Of the bins, from the first to the last."""
+    """Edges of the bins, in ascending order."""
     places = np.linspace(0, 1, n_bins + 1)
     if name_from(strategy, ("uniform", "quantile"), "strategy") == "uniform":
         return places

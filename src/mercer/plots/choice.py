@@ -42,7 +42,7 @@ _KNOWN = "AutoKernelClassifier or AutoKernelRegressor"
 
 
 class SearchDisplay(Display):
-    """What the search of an automatic model tried: the least loss of every group and stage.
+    """Trials of an automatic model: the least loss of every group and stage.
 
     A group has the same treatment of the columns, scales and kernel; gamma and the strength of the
     penalty differ within it. Later stages fit more rows, and only some of the groups. Make it with
@@ -228,7 +228,7 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
-    source = _SOURCES.get(settings.get("scales", ""), "")  # none in old files
+    source = _SOURCES.get(settings["scales"], "")
     return f"{settings['kernel']}, {numbers}, {scales}{turned}{source}"
 
 

@@ -1,4 +1,4 @@
-"""How a solver came to its solution, over seconds or iterations."""
+"""Convergence of a solver over seconds or iterations."""
 
 from __future__ import annotations
 

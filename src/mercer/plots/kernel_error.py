@@ -1,4 +1,4 @@
-"""How far a feature map is from its kernel, against the number of features."""
+"""Error of a feature map's kernel against the number of features."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _MOST_LINES = 50  # coefficients that are drawn, those of the largest size
 
 
 class PathDisplay(Display):
-    """What was tried along a path of one setting, and which value was chosen.
+    """Scores along a path of one setting, and the chosen value.
 
     Make it with :meth:`from_estimator` or :meth:`from_estimators`.
 

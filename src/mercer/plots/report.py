@@ -136,7 +136,7 @@ def write_page(
 
 
 class _Report:
-    """What a page says of a model."""
+    """Sections of the page about a model."""
 
     def __init__(self, model: Any, X: Any, y: Any, origin: Origin | None = None):
         self.model, self.machine, self.X = model, machine_of(model), X
@@ -179,7 +179,7 @@ class _Report:
 
     @cached_property
     def size(self) -> str:
-        """Of the model in memory, where it can be told."""
+        """Size of the model in memory, or "unknown"."""
         try:
             return format_bytes(n_bytes(self.model))
         except (pickle.PicklingError, AttributeError, TypeError):  # a function without a name

@@ -157,7 +157,7 @@ def picture(
     width: float = 4.4,
     height: float = 3.4,
 ) -> str:
-    """What a function draws on axes, as SVG with a caption; numbers tell pictures apart."""
+    """Drawing of a function on axes, as SVG with a caption; ``number`` makes its ids unique."""
     from matplotlib import rc_context
 
     file = io.StringIO()

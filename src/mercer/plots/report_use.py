@@ -34,7 +34,7 @@ class Origin:
 
 
 def use_section(model: Any, origin: Origin | None) -> Section:
-    """How to predict in Python and from the shell, and the columns that X has."""
+    """Section with the columns of X, and code that predicts in Python and in the shell."""
     section = Section("How to use it")
     file = "model.skops" if origin is None else origin.model_file
     write = 'persistence.save(model, "model.skops")    # reading it runs no code of its own\n'

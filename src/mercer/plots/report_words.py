@@ -53,7 +53,7 @@ class Score:
 
 
 def words_of_choice(model: Any) -> list[str]:
-    """What an automatic model has chosen, in sentences."""
+    """Sentences about the settings of an automatic model."""
     chosen = model.best_settings_
     sentences = [*_words_of_settings(chosen), _form(machine_of(model))]
     if chosen["transform"] == "log":
@@ -110,7 +110,7 @@ def _count(rows: Any) -> str:
 
 
 def machine_facts(machine: Any) -> list[tuple[str, Any]]:
-    """What is known of a fitted kernel machine, by name; nothing of other estimators."""
+    """Names and values of facts about a fitted kernel machine; none for other estimators."""
     facts: list[tuple[str, Any]] = []
     if not type(machine).__module__.startswith("mercer."):
         return facts

@@ -33,7 +33,7 @@ _SHORT_TYPES = (nw.Float32, nw.Int8, nw.Int16, nw.UInt8, nw.UInt16, nw.Boolean)
 
 @dataclass(frozen=True)
 class Reading:
-    """How the columns of a table were read when it was met first."""
+    """Kinds and formats of the columns of a table, as the first reading found them."""
 
     kinds: list[str]  # "number", "label" or "date"
     formats: list[str]  # of cells that were texts, "" for all others
@@ -184,7 +184,7 @@ def _as_numbers_or_more(column: Any, name: str) -> tuple[Any, bool]:
 
 
 def _of_series(column: nw.Series, name: str) -> tuple[Any, bool]:
-    """The same of a column of a frame."""
+    """Values of a column of a frame, and whether they are labels."""
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         numbers = column.cast(nw.Float64).to_numpy()
@@ -268,7 +268,7 @@ def _labels(present: list, missing: NDArray[np.bool_]) -> Labels:
 
 
 def _recognised(labels: Labels) -> tuple[Any, str]:
-    """What the texts stand for, numbers or dates, and in which format; else the labels."""
+    """Numbers or dates that the texts stand for, and their format; else the labels and ""."""
     name = format_of(labels.texts)
     return (_in_format(labels, name), name) if name else (labels, "")
 

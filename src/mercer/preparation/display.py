@@ -1,4 +1,4 @@
-"""What became of the columns of a table, beside the diagram of an estimator."""
+"""Table of the columns and their treatments, beside the diagram of an estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a column of labels becomes: a column for each, codes, counts, or features of its words."""
+"""Treatments of a column of labels: indicators, codes, counts, or features of its words."""
 
 from __future__ import annotations
 

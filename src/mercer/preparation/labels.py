@@ -51,7 +51,7 @@ class OneHot:
         return (places[:, None] == np.array(wanted, dtype=np.int64)).astype(np.float64)
 
     def names(self, name: str) -> list[str]:
-        """Of the columns that come out."""
+        """Names of the columns that the part makes."""
         texts = [*self.texts, *(["missing"] if self.missing else [])]
         return [f"{name}={text}" for text in (texts[1:] if len(texts) == 2 else texts)]
 
@@ -108,7 +108,7 @@ class TargetCodes:
         return self.codes[labels.numbered(self.texts)] / self.unit
 
     def names(self, name: str) -> list[str]:
-        """Of the columns that come out."""
+        """Names of the columns that the part makes."""
         return [f"{name}:{output}" for output in self.outputs]
 
 
@@ -177,5 +177,5 @@ class Counts:
         return self.codes[labels.numbered(self.texts)][:, None]
 
     def names(self, name: str) -> list[str]:
-        """Of the column that comes out."""
+        """Name of the column that the part makes."""
         return [f"{name}:count"]

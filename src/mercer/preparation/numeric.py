@@ -98,7 +98,7 @@ class Numbers:
         return out
 
     def names(self, names: list[str]) -> list[str]:
-        """Of the columns that come out, for those that go in."""
+        """Names of the columns that the part makes of columns ``names``."""
         return names + [f"{names[j]}=missing" for j in self.marked]
 
     def origins(self) -> NDArray[np.int64]:
@@ -198,7 +198,7 @@ class Values:
         return (column[:, None] == self.values).astype(np.float64)
 
     def names(self, name: str) -> list[str]:
-        """Of the columns that come out."""
+        """Names of the columns that the part makes."""
         return [f"{name}={value:g}" for value in self.values]
 
 
@@ -218,7 +218,7 @@ def few_integers(places: NDArray[np.int64], block: NDArray, most: int) -> dict[i
 
 
 def worth_keeping(out: NDArray) -> NDArray[np.bool_]:
-    """Which columns are neither constant nor equal to one before; the first if none is."""
+    """Mask of columns that are neither constant nor equal to an earlier one; the first if none."""
     kept = out.min(axis=0) < out.max(axis=0)
     look = np.ascontiguousarray(out[:_LOOK].T)
     alike: dict[bytes, list[int]] = {}

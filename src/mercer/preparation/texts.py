@@ -116,7 +116,7 @@ class Texts:
         return rows[labels.codes]
 
     def names(self, name: str) -> list[str]:
-        """Of the columns that come out."""
+        """Names of the columns that the part makes."""
         return [f"{name}:{output}" for output in self.outputs]
 
     def _counts(self, texts: list[str]) -> Any:
@@ -179,7 +179,7 @@ def _ridge(
 
 
 def _matter(columns: NDArray, target: NDArray) -> NDArray[np.bool_]:
-    """Which columns go with some target by more than chance."""
+    """Mask of columns whose correlation with some target exceeds chance."""
     n = len(columns)
     centred, sought = columns - columns.mean(axis=0), target - target.mean(axis=0)
     lengths = np.outer(np.sqrt((centred**2).sum(axis=0)), np.sqrt((sought**2).sum(axis=0)))

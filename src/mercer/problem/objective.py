@@ -256,13 +256,13 @@ class Problem:
         return self.design.rows(rows), self.y[rows]
 
     def with_penalty(self, penalty: Penalty) -> Problem:
-        """The same problem with another penalty."""
+        """Copy of the problem with another penalty."""
         other = copy(self)
         other.penalty = penalty
         return other
 
     def with_loss(self, loss: Loss) -> Problem:
-        """The same problem with another loss for the same targets."""
+        """Copy of the problem with another loss for its targets."""
         other = copy(self)
         other.loss = loss
         other._facts = {"mean squares": self.mean_squares}  # all that depends on no loss

@@ -151,7 +151,7 @@ class DeviceLeaves:
         return host(coef), host(constants), host(residual)
 
     def _minimised(self, group: _Group, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
-        """The same for another loss, an output after the other."""
+        """Coefficients, constants and residuals for a loss other than squared, output by output."""
         outputs = [
             self._by_newton(replace(group, target=group.target[:, :, k : k + 1]), ridge)
             for k in range(group.target.shape[2])

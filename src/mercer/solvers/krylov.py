@@ -77,7 +77,7 @@ class KrylovState(State):
 
     @property
     def at_work(self) -> NDArray[np.bool_]:
-        """Of every group, whether it is among ``groups``."""
+        """Mask of all groups: True for those in ``groups``."""
         mask = np.zeros(len(self.relative), dtype=bool)
         mask[self.groups] = True
         return mask
@@ -288,20 +288,14 @@ class MachineSpace(_Groups):
         return missed, missed | idle
 
     def refine(self, state: KrylovState) -> bool:
-        """Go back to the least true residual, and on with products of the next better precision.
+        """Return to the least true residual and sum products in float64 from here on.
 
-        On a device these are products fused by Triton, sums in float32, and sums in float64, which
-        true residuals are made of. False if there is no better one.
+        Only products on a device are summed in float32 before. False if sums are in float64
+        already.
         """
         if self.equations.problem.device is None or self._of_products == self.dtype:
             return False
-        parts: list[Any] = list(self.equations.parts)
-        if any(part.design.fused for part in parts):
-            for part in parts:
-                part.design = copy.copy(part.design)  # which is that of the caller
-                part.design.fused = False
-        else:
-            self._of_products = self.dtype
+        self._of_products = self.dtype
         for group in range(self.n_groups):
             columns = self.equations.of(group)
             least, x = state.kept.get(group, (np.inf, None))

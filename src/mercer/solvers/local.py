@@ -51,7 +51,7 @@ _BATCH = 64  # leaves between two looks at the clock and at the user's wish to s
 
 @dataclass(frozen=True)
 class LeafProgress:
-    """What a listener is told: how many leaves are solved, and coefficients so far."""
+    """Progress for a listener: leaves solved so far, and the coefficients."""
 
     n_solved: int
     n_leaves: int
@@ -288,7 +288,7 @@ class _Leaves:
         return np.stack(coefs), np.stack(constants), np.array(residuals)
 
     def _by_newton(self, leaf: int) -> tuple[NDArray, NDArray, NDArray]:
-        """The same for other losses, in the dtype of the rows where that is enough."""
+        """Solve leaves for losses other than squared, in the rows' dtype if that is accurate."""
         X, y, weights = self._rows(leaf)
         wide = X.astype(np.float64)
         for rows in (wide,) if X.dtype == np.float64 else (X, wide):
@@ -333,7 +333,7 @@ class _Leaves:
         return True
 
     def progress(self) -> LeafProgress:
-        """What a listener is told."""
+        """Progress for a listener."""
         return LeafProgress(self.n_solved, self.n_leaves, self.coef[0])
 
     def solution(self, stopped: bool, interrupted: bool) -> LocalSolution:

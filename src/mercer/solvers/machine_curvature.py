@@ -42,7 +42,7 @@ class Curvature:
             self._of_constants = np.linalg.pinv(total, rcond=_FLAT, hermitian=True)
 
     def of(self, columns: NDArray) -> Curvature:
-        """That of some independent outputs, by number or by a mask; of all of them, itself."""
+        """Curvature of some independent outputs, by number or mask."""
         if self._projection is not None or self.scale.shape[1] == 1:
             return self
         other = copy(self)
@@ -50,7 +50,7 @@ class Curvature:
         return other
 
     def among(self, rows: Any) -> Curvature:
-        """That of some rows, all others having none."""
+        """Curvature of some rows; all others get 0."""
         other = copy(self)
         other.scale = self.scale[rows]
         return other

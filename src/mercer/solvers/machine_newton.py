@@ -415,7 +415,7 @@ class MachineNewton:
         linear: Rows,
         shift: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """How far along a step F has fallen and is nearly flat, one share per group; 0 for nowhere.
+        """Step length per group from the line search; 0 if F does not decrease.
 
         F is convex along the step: where it rises too steeply a secant leads back, and where it
         still falls as steeply as at half of the start the share is doubled.

@@ -17,7 +17,7 @@ from mercer.designs.base import float_dtype
 from mercer.designs.binned import Binned
 from mercer.designs.kernel import column_numbers
 from mercer.designs.occupancy import Occupancy
-from mercer.designs.on_device.bins import is_fused, wide_codes
+from mercer.designs.on_device.bins import wide_codes
 from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceBinned"]
@@ -81,7 +81,6 @@ class DeviceBinned(DeviceTiles):
         self.shape = (int(codes.shape[1]), int(self.offsets[-1]))
         self.dtype, self.n_threads = float_dtype(dtype), n_threads(n_jobs)
         self._n_missing = n_missing
-        self._starts = device.array(self.offsets)
 
     def with_rows(self, rows: Any) -> DeviceBinned:
         """The design of other rows, a tensor (m, d) on the device."""
@@ -104,16 +103,11 @@ class DeviceBinned(DeviceTiles):
     def matvec(self, w: Any) -> Any:
         vector = self._sent(w, self.shape[1], "w")
         flat = vector.reshape(self.shape[1], math.prod(vector.shape[1:]))
-        if is_fused(self.device):
-            from mercer.designs.on_device.fused_bins import fused_matvec  # with Triton
-
-            out = fused_matvec(self.codes, self._starts, flat)
-        else:
-            out = flat.new_zeros((self.shape[0], flat.shape[1]))
-            for columns, places in self._grids():
-                # Codes without a column find the row of zeros.
-                padded = self.device.torch.nn.functional.pad(flat[columns], (0, 0, 0, 1))
-                out += padded[places]
+        out = flat.new_zeros((self.shape[0], flat.shape[1]))
+        for columns, places in self._grids():
+            # Codes without a column find the row of zeros.
+            padded = self.device.torch.nn.functional.pad(flat[columns], (0, 0, 0, 1))
+            out += padded[places]
         out *= self.scale
         return self._given_back(out.reshape(self.shape[0], *vector.shape[1:]), w)
 
@@ -136,7 +130,7 @@ class DeviceBinned(DeviceTiles):
         return self.device.host(self._whole_sums(ones)[:, 0])
 
     def occupancy(self) -> Occupancy:
-        """How many rows share a bin: one pass over the codes."""
+        """Sizes of the bins, by one pass over the codes."""
         sizes = self.counts()
         largest = [part.max(initial=0) for part in np.split(sizes, self.offsets[1:-1])]
         counts, n_bins = np.unique(sizes[sizes > 0], return_counts=True)
@@ -232,11 +226,7 @@ class DeviceBinned(DeviceTiles):
         return total / unit + 0.0 * most
 
     def _whole_sums(self, v: Any) -> Any:
-        """The same of whole numbers (n, k), int64."""
-        if is_fused(self.device):
-            from mercer.designs.on_device.fused_bins import fused_sums  # with Triton
-
-            return fused_sums(self.codes, self._starts, v, self.shape[1])
+        """Sums of whole numbers (n, k), int64, over the rows of each bin."""
         out = v.new_zeros((self.shape[1], v.shape[1]))
         for columns, places in self._grids():
             n_columns = columns.stop - columns.start

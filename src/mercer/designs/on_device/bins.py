@@ -6,9 +6,7 @@ uint32, which PyTorch knows little of.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,6 @@ __all__ = [
     "Grids",
     "box_keys",
     "hashed_codes",
-    "is_fused",
     "numbered",
     "short_codes",
     "wide_codes",
@@ -57,12 +54,6 @@ class Grids:
         return int(self.shifts.shape[0])
 
 
-def is_fused(device: Device) -> bool:
-    """Whether Triton makes bins and products with them: on GPUs, and by its interpreter."""
-    there = device.is_gpu or os.environ.get("TRITON_INTERPRET") == "1"
-    return there and find_spec("triton") is not None
-
-
 def box_keys(device: Device, columns: Any, grids: Grids) -> Any:
     """Keys (G, n), int64 with the bits of uint64, of rows given input by input, (d, n).
 
@@ -70,10 +61,6 @@ def box_keys(device: Device, columns: Any, grids: Grids) -> Any:
     float64 with a rounding after each step. A key is h1 | h2 << 32 of the sums h1 and h2 of codes
     times the low and the high halves of multipliers, modulo 2**32.
     """
-    if is_fused(device):
-        from mercer.designs.on_device.fused_bins import fused_keys  # with Triton
-
-        return fused_keys(columns, grids)
     torch, n = device.torch, columns.shape[1]
     out = torch.empty((len(grids), n), dtype=torch.int64, device=columns.device)
     for rows in row_chunks(n, len(grids), _KEYS):
@@ -90,11 +77,6 @@ def box_keys(device: Device, columns: Any, grids: Grids) -> Any:
 
 def hashed_codes(device: Device, columns: Any, grids: Grids, n_columns: int, out: Any) -> None:
     """Write codes (G, n) of rows (d, n) whose boxes are hashed into so many columns."""
-    if is_fused(device):
-        from mercer.designs.on_device.fused_bins import fused_codes  # with Triton
-
-        fused_codes(columns, grids, n_columns, out)
-        return
     for rows in row_chunks(columns.shape[1], len(grids), _KEYS):
         keys = box_keys(device, columns[:, rows], grids)
         low = keys & _LOW
@@ -154,6 +136,6 @@ def short_codes(device: Device, codes: Any, kind: Any) -> Any:
 
 
 def wide_codes(codes: Any) -> Any:
-    """The same back, int64."""
+    """Codes as int64, without their sign."""
     wide = codes.long()
     return wide.bitwise_and_((1 << (8 * codes.element_size())) - 1)

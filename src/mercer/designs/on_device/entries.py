@@ -14,9 +14,9 @@ import numpy as np
 
 from mercer._device import Device, exact_float32
 
-__all__ = ["CANCELLED", "ROOT_SHARE", "KernelOf", "Rows", "prepared_rows", "tile"]
+__all__ = ["KernelOf", "Rows", "prepared_rows", "tile"]
 
-TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
+_TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
 
 # Kernels that take every difference of coordinates by itself; others are functions of the sum of
 # their squares.
@@ -24,8 +24,8 @@ _DIRECT = ("cityblock", "laplacian", "cauchy")
 
 # An expanded square s of rows whose squares add up to S has lost too many digits to be kept below
 # share * S + beyond * max(S - start, 0), and is made once more from the differences.
-CANCELLED = {"float32": (1e-5, 1e-2, 32.0), "float64": (1e-6, 0.0, 0.0)}
-ROOT_SHARE = 1e-3  # the same of float32 where a root magnifies it
+_CANCELLED = {"float32": (1e-5, 1e-2, 32.0), "float64": (1e-6, 0.0, 0.0)}
+_ROOT_SHARE = 1e-3  # the same of float32 where a root magnifies it
 _PAIRS = 2**22  # numbers of the pairs of rows that are made once more at a time
 
 
@@ -72,14 +72,13 @@ def prepared_rows(kernel: KernelOf, given: Any) -> Rows:
     ValueError
         If squared distances would overflow.
     """
-    given = given.contiguous()  # fused products load row by row
     if kernel.is_direct:
         return Rows(given)
     scaled = ((given.double() - kernel.centre) * kernel.scale).to(given.dtype)
     squares = scaled.square().sum(dim=1)
     most = float(np.finfo(str(given.dtype).removeprefix("torch.")).max) / 8
     if not bool((squares <= most).all()):
-        raise ValueError(TOO_LARGE)
+        raise ValueError(_TOO_LARGE)
     return Rows(given, scaled, squares)
 
 
@@ -112,9 +111,9 @@ def _squared_distances(torch: Any, kernel: KernelOf, left: Rows, right: Rows) ->
     both = left.squares[:, None] + right.squares[None, :]
     with exact_float32(torch):
         squares = torch.addmm(both, left.scaled, right.scaled.T, alpha=-2.0)
-    share, beyond, start = CANCELLED[str(both.dtype).removeprefix("torch.")]
+    share, beyond, start = _CANCELLED[str(both.dtype).removeprefix("torch.")]
     if kernel.name == "exponential" and beyond:
-        share = ROOT_SHARE
+        share = _ROOT_SHARE
     least = both.sub(start).clamp_(min=0.0).mul_(beyond).add_(both, alpha=share)
     i, j = (squares <= least).nonzero(as_tuple=True)
     step = max(1, _PAIRS // max(1, left.given.shape[1]))

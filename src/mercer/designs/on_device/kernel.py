@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -59,8 +57,6 @@ class DeviceKernel(KernelColumns):
     >>> K.matvec(np.ones(2)).round(4)  # doctest: +SKIP
     array([1.3679, 1.3679])
     """
-
-    fused: bool = True  # whether products with float32 vectors may be made by Triton
 
     def __init__(
         self,
@@ -187,14 +183,8 @@ class DeviceKernel(KernelColumns):
         return like_kind(sums, vector, self.device)
 
     def _device_product(self, w: Any, points: PreparedRows, landmarks: PreparedRows) -> Any:
-        """The same of a tensor (m, k), summed up in float64."""
+        """Product with a tensor (m, k), summed in float64."""
         torch = self.device.torch
-        if self.fused and may_be_fused(self.device, w):
-            from mercer.designs.on_device.fused import fused_product  # with Triton
-
-            left, right = self._all_rows(points), self._all_rows(landmarks)
-            if left is not None and right is not None and self.dtype == np.float32:
-                return fused_product(self._kernel_of, left, right, w)
         total = torch.zeros((len(points), w.shape[1]), dtype=torch.float64, device=w.device)
         for rows, columns, entries in self._device_tiles(points, landmarks):
             total[rows] += _times(torch, entries, w[columns])
@@ -344,12 +334,6 @@ class _TensorRows:
 
     def __len__(self) -> int:
         return len(self.tensor)
-
-
-def may_be_fused(device: Device, w: Any) -> bool:
-    """Whether products with such weights are made by Triton: on GPUs, and by its interpreter."""
-    there = device.is_gpu or os.environ.get("TRITON_INTERPRET") == "1"
-    return there and w.dtype == device.torch.float32 and find_spec("triton") is not None
 
 
 def _joined(torch: Any, pieces: list[Rows]) -> Rows:

@@ -348,7 +348,7 @@ class AsyncSVRG(Solver):
         return min(reached, key=lambda gamma: reached[gamma])
 
     def _refusal(self, problem: Problem, state: _State) -> str:
-        """That the step size is too large, and which is not."""
+        """Sentence that refuses a step size, with one that lets the objective fall."""
         given = float(self.step_size)
         smaller = tuple(given / 10.0**k for k in range(1, 9))
         fine = try_lengths(problem, state.x, state.inner.settings, smaller)

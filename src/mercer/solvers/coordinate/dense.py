@@ -222,14 +222,14 @@ class ChosenColumns(Columns):
 
 
 def _rows(z: NDArray, index: slice | NDArray) -> NDArray:
-    """Those rows of an array in either order."""
+    """Rows ``index`` of an array, in its memory order."""
     if isinstance(index, slice) or not z.flags.f_contiguous:
         return z[index]
     return z.T.take(index, axis=1).T
 
 
 def _columns(z: NDArray, places: slice | NDArray) -> NDArray:
-    """Those columns of a chunk in either order."""
+    """Columns ``places`` of a chunk, in its memory order."""
     if isinstance(places, slice):
         return z[:, places]
     return z.take(places, axis=1) if z.flags.c_contiguous else z.T[places].T

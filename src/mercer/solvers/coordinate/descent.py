@@ -55,7 +55,7 @@ class _Sweep:
         return self.lists.transposed_times(rows, at) / self.n
 
     def curved(self, moves: NDArray) -> NDArray[np.float64]:
-        """What ``moves`` of the rows add to their slopes."""
+        """Change of the rows' slopes by ``moves`` of their responses."""
         return moves if self.h is None else self.h * moves
 
 

@@ -19,7 +19,7 @@ __all__ = ["Iterate", "Output", "look"]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look at all columns tells of an iterate."""
+    """Gradient, bound and dual scaling of an iterate, from one pass over all columns."""
 
     gradient: NDArray[np.float64]
     lean: float
@@ -44,7 +44,7 @@ class Iterate:
 
     @cached_property
     def seen(self) -> Seen:
-        """What the columns tell."""
+        """Gradient and bound of this output at its iterate."""
         return _seen([self])[0]
 
     @property
@@ -95,7 +95,7 @@ class Output:
         return self.columns.norms(self.weights)
 
     def restricted(self, ids: NDArray) -> Output | None:
-        """The same on columns ``ids`` alone, where that is cheaper."""
+        """Output on columns ``ids`` alone; None if that is no cheaper."""
         columns = self.columns.chosen(ids)
         return None if columns is None else Output(self.problem, columns, 0)
 
@@ -138,7 +138,7 @@ class Output:
         return h if self.weights is None else h * self.weights
 
     def hopeless(self, at: Iterate, ids: NDArray, norms: NDArray) -> NDArray[np.bool_]:
-        """Which of columns ``ids`` have no weight at the minimum, which the gap proves.
+        """Mask of columns ``ids`` that the gap proves to have no weight at the minimum.
 
         The dual is (1/β)-strongly concave, so that its maximum is within √(2 β gap) of any of its
         points in root mean square; correlations with a column change by at most that times the

@@ -32,7 +32,7 @@ _LEAST = 1e-13  # least ridge: rounding of the Gram matrix
 
 
 def room_for(n_active: int) -> int:
-    """How many columns without weights join a working set of so many with weights, at most."""
+    """Most columns without weights that join a working set of ``n_active`` columns with weights."""
     return max(_SMALLEST - n_active, n_active, _NEW)
 
 

@@ -178,7 +178,7 @@ class DualSolver:
         return np.arange(n), np.array([0, n])
 
     def _descent(self, kernel: Kernel | str, X: Matrix, starts: NDArray, cache: int) -> Any:
-        """What is kept for all problems of these rows."""
+        """Solver in the core that all problems of these rows share."""
         raise NotImplementedError
 
     def _advance(

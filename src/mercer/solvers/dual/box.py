@@ -87,7 +87,7 @@ class BoxDual:
         )
 
     def take(self, order: NDArray[np.int64]) -> Self:
-        """The same problem with its rows in another order."""
+        """Problem with its rows in another order."""
         fold = len(self.linear) // self.n_rows
         order = np.concatenate([order + part * self.n_rows for part in range(fold)])
         arrays = {name: getattr(self, name)[order] for name in ("linear", "lower", "upper")}

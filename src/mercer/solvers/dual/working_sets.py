@@ -107,7 +107,7 @@ def _violation(problem: Arrays) -> float:
 
 
 def _choose(problem: Arrays, kept: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
-    """How much a pair violates optimality at most, and the variables of the next set."""
+    """Largest violation of optimality by a pair, and the variables of the next set."""
     grow, shrink = _slopes(problem)
     least, most = grow.min(), -shrink.min()
     if len(grow) <= SIZE:

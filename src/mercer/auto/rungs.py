@@ -1,0 +1,453 @@
+"""Course of the automatic search: the table of its rungs, and the settings that each rung tries.
+
+Few rows tell hopeless settings from promising ones; more rows, or rows that lie as close together
+as in the whole table, tell promising ones apart. Candidates of a rung come in waves, as the next
+settings depend on the outcomes of the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from mercer.auto.bench import Bench
+from mercer.auto.leading import Outcome, Record, Stage, better, rank_loss
+from mercer.auto.parts import LeafPart
+from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
+
+__all__ = [
+    "ALL_ROWS",
+    "DENSE",
+    "FEATURES",
+    "LEAVES",
+    "RUNGS",
+    "Rung",
+    "Standing",
+    "Trial",
+    "beyond_ends",
+    "narrower",
+    "neighbours",
+    "rescaled",
+]
+
+
+class Trial(NamedTuple):
+    """Settings to fit with every one of some gammas and ridges."""
+
+    settings: Settings
+    gammas: Sequence[float]
+    ridges: Sequence[float]
+
+
+class Standing(Protocol):
+    """State of a search, on which the next candidates depend."""
+
+    n_inputs: int
+    treatments: Sequence[tuple[str, int]]  # of the columns, the likeliest first
+    is_thin: bool  # whether the table has many times the rows of a trial
+    finalists: list[Settings]  # best settings of the groups that go on, the best first
+    records: list[Record]  # of all trials
+    bench: Bench  # rows of the trials
+    stage: Stage  # outcomes on these rows
+
+    @property
+    def best(self) -> Record | None:
+        """Record of the best settings so far."""
+
+
+# Waves of trials; the best record of the settings of each trial is sent back.
+Waves: TypeAlias = Generator[list[Trial], dict[Settings, Record], Any]
+
+
+# -- candidates of rungs 1 and 2 -----------------------------------------------------------------
+
+
+def coarse(search: Standing) -> Waves:
+    """Powers of the scales, treatments of the columns, then smooth kernels and turned inputs.
+
+    The first treatment shows the best power, the power shows the best treatment, and both are tried
+    with a Gaussian kernel.
+    """
+    treatments, n_inputs = search.treatments, search.n_inputs
+    lasso = [Settings(*treatments[0], power=1.0, scales="linear", kernel="gaussian")]
+    if n_inputs > TUNING.most_dense:  # quick candidates only
+        equal = [Settings(*treatment, kernel="gaussian") for treatment in treatments[:2]]
+        yield _grids([*equal, *lasso])
+        return
+    powers = TUNING.powers["laplacian"]
+    found = yield _grids(Settings(*treatments[0], power=power) for power in powers)
+    best = min(found, key=lambda g: rank_loss(found[g]), default=Settings(*treatments[0]))
+    found |= yield _grids(Settings(*treatment, power=best.power) for treatment in treatments[1:])
+    best = min(found, key=lambda g: rank_loss(found[g]), default=best)
+    powers = TUNING.powers["gaussian"]
+    smooth = [replace(best, kernel="gaussian", power=power) for power in powers]
+    if smooth and best.numbers != "standard":
+        smooth.append(replace(smooth[-1], numbers="standard", max_integers=0))
+    if n_inputs >= TUNING.wide_inputs:
+        smooth += [*lasso, replace(lasso[0], kernel="laplacian")]
+    if n_inputs <= TUNING.turned_inputs:
+        smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
+    yield _grids(smooth)
+
+
+def _grids(groups: Iterable[Settings]) -> list[Trial]:
+    """Gammas and ridges of the first rung; in scales of a lasso also a nearly linear kernel."""
+    trials = []
+    for group in groups:
+        gammas = TUNING.gammas[group.kernel]
+        if group.scales == "linear":
+            gammas = (TUNING.wide_gamma * gammas[0], *gammas)
+        trials.append(Trial(group, gammas, TUNING.ridges[group.kernel]))
+    return trials
+
+
+def finer(search: Standing) -> Waves:
+    """Ridges between those of the grid, then gammas to both sides at the best of them."""
+    trials = []
+    for finalist in search.finalists:
+        ridges = TUNING.ridges[finalist.kernel]
+        between = np.sqrt(np.multiply(ridges[1:], ridges[:-1])).tolist()
+        trials.append(Trial(finalist, [finalist.gamma], [*ridges, *between]))
+    found = yield trials
+    sides = []
+    for trial, record in found.items():
+        settings, step = record.settings, TUNING.gamma_step[record.settings.kernel]
+        gammas = [settings.gamma / step, settings.gamma * step]
+        sides.append(Trial(trial, gammas, [settings.ridge]))
+    yield sides
+
+
+# -- candidates of rung 3 ------------------------------------------------------------------------
+
+
+def on_more_rows(search: Standing) -> Waves:
+    """The best settings of each kernel, with a weaker penalty and a narrower kernel.
+
+    Few rows favour smooth kernels, so kernels that are near each other are compared once more. The
+    Laplacian gets narrower where rows are dense, if rows are thin here.
+    """
+    trials = []
+    for place, finalist in enumerate(search.finalists):
+        gamma, ridge = finalist.gamma, finalist.ridge
+        later = search.is_thin and finalist.kernel == "laplacian"
+        step = TUNING.gamma_step[finalist.kernel]
+        narrow = [gamma * step] if place == 0 and not later else []
+        trials.append(Trial(finalist, [gamma, *narrow], [ridge, ridge / 3]))
+    if TUNING.wide_inputs <= search.n_inputs <= TUNING.most_dense:
+        # Nearly a ridge regression: of many inputs, each may matter a little.
+        linear = Settings("standard", kernel="gaussian", gamma=TUNING.linear_gamma)
+        trials.append(Trial(linear, [linear.gamma], TUNING.linear_ridges))
+    yield trials
+
+
+def learned_scales(search: Standing) -> Waves:
+    """The best settings of this stage in scales that kernel machines have learned."""
+    best = _best_of_stage(search)
+    if best is None or best.turned:
+        return
+    part = search.bench.parts[0]
+    whole = part.whole if isinstance(part, LeafPart) else part
+    views = [best]
+    if whole is part:  # leaves are cut from so many rows that another treatment takes long
+        views.append(replace(best, numbers="robust", max_integers=0))  # may not suit cosines
+    trials = []
+    for view in dict.fromkeys(views):
+        if whole.rows(view)[0].shape[1] > TUNING.learned_inputs:
+            continue
+        learned = replace(view, scales="machine", power=best.power or 1.0)
+        if view == best:
+            trials.append(Trial(learned, [best.gamma], [best.ridge]))
+        if view.kernel == "laplacian":
+            # Inputs that say little fade, which leaves room for a narrower kernel.
+            learned = replace(learned, scales="exponential")
+            narrow = TUNING.gamma_step["laplacian"] * best.gamma
+            trials.append(Trial(learned, [best.gamma], [best.ridge]))
+            if not search.is_thin:  # else it is tried where rows are dense
+                trials.append(Trial(learned, [narrow], [best.ridge / 3]))
+    yield trials
+
+
+def past_the_ends(search: Standing) -> Waves:
+    """Weaker penalties and other gammas than any so far, while held-out rows gain by them.
+
+    Gammas of the Laplacian are tried where rows are dense, if rows are thin here.
+    """
+    for _ in range(TUNING.end_steps):
+        best, settings = search.best, _best_of_stage(search)
+        if best is None or settings is None:
+            return
+        ridges_alone = search.is_thin and settings.kernel == "laplacian"
+        steps = beyond_ends(settings, [r.settings for r in search.records], ridges_alone)
+        if not steps:
+            return
+        yield [Trial(step, [step.gamma], ridges) for step, ridges in steps]
+        if search.best is None or search.best.loss > TUNING.end_gain * best.loss:
+            return
+
+
+def _best_of_stage(search: Standing) -> Settings | None:
+    """The best settings, if they are of the present stage."""
+    best = search.best
+    return best.settings if best is not None and best.stage == search.stage.name else None
+
+
+def beyond_ends(
+    best: Settings, tried: Iterable[Settings], ridges_alone: bool = False
+) -> list[tuple[Settings, list[float]]]:
+    """One step past the ends of the ridges, and of the gammas, tried with a kernel.
+
+    Parameters
+    ----------
+    best : Settings
+        Settings with the least loss so far.
+    tried : iterable of Settings
+        All settings tried.
+    ridges_alone : bool, default=False
+        Whether gammas stay within their ends.
+
+    Returns
+    -------
+    list of (Settings, ridges)
+        Empty if neither the ridge nor the gamma of ``best`` is the end of what was tried with its
+        kernel.
+
+    Examples
+    --------
+    >>> at_the_end = Settings(kernel="gaussian", gamma=1.0, ridge=0.001)
+    >>> tried = [at_the_end, Settings(kernel="gaussian", gamma=0.3, ridge=0.003)]
+    >>> [(round(s.gamma, 2), ridges) for s, ridges in beyond_ends(at_the_end, tried)]
+    [(1.0, [0.00025]), (3.0, [0.001, 0.00025]), (0.33, [0.00025])]
+    """
+    alike = [s for s in tried if s.kernel == best.kernel]
+    factor = TUNING.gamma_step[best.kernel]
+    outer, inner = (replace(best, gamma=best.gamma * f) for f in (1 / factor, factor))
+    weaker = max(best.ridge / TUNING.end_ridge_step, TUNING.least_ridge_of_all)
+    ridges = [weaker] if weaker < best.ridge <= min(s.ridge for s in alike) else []
+    steps = {best: ridges}
+    if not ridges_alone:  # a weaker ridge may suit another gamma, inside the ends as well
+        is_widest = best.gamma <= min(s.gamma for s in alike)
+        is_narrowest = best.gamma >= max(s.gamma for s in alike)
+        steps[inner] = [best.ridge] * is_narrowest + ridges
+        if outer.gamma > TUNING.least_gamma:
+            steps[outer] = [best.ridge] * (is_widest and not is_narrowest) + ridges
+    return [(settings, own) for settings, own in steps.items() if own]
+
+
+# -- candidates on leaves ------------------------------------------------------------------------
+
+
+def dense(search: Standing) -> Waves:
+    """A narrower Laplacian, a weaker penalty or other scales, if rows as dense as all bear them.
+
+    Returns the outcome that gains, or None. Leaves cannot show whether a kernel should be wider
+    than they are.
+    """
+    if search.best is None:
+        return None
+    settings = search.best.settings  # of rung 3
+    narrowed = yield from _narrowed(search, settings)
+    scaled = yield from _rescaled(search, settings)
+    return scaled or narrowed
+
+
+def _narrowed(search: Standing, settings: Settings) -> Waves:
+    """Step by step to narrower kernels; returns the outcome that errs clearly less, or None."""
+    at, tried = settings, set[Settings]()
+    first, least = np.nan, np.nan
+    best: Outcome | None = None
+    for _ in range(TUNING.leaf_steps):
+        yield _not_tried(narrower(at), tried)
+        if np.isnan(first):
+            losses = [r.loss for r in search.records if (r.stage, r.settings) == ("leaves", at)]
+            first = least = losses[0] if losses else np.nan
+        best = search.stage.best_like(settings)
+        if best is None or not best.record.loss < TUNING.leaf_gain * least:
+            break
+        at, least = best.record.settings, best.record.loss
+    return best if best is not None and least < first else None
+
+
+def _rescaled(search: Standing, settings: Settings) -> Waves:
+    """Exponential scales at the best gamma and ridge; returns what surely errs less, or None.
+
+    For classes alone, and only where rung 3 has exponential scales near its least loss.
+    """
+    standing = search.stage.best_like(settings)
+    of_rung = [r for r in search.records if r.stage == "rung 3"]
+    least = min((r.loss for r in of_rung if r.settings.scales == "exponential"), default=np.inf)
+    is_near = bool(of_rung) and least <= TUNING.behind * min(r.loss for r in of_rung)
+    if standing is None or search.bench.goal.kind != "classes" or not is_near:
+        return None
+    others = list(rescaled(standing.record.settings, _other_treatments(search)))
+    yield [Trial(s, [s.gamma], [s.ridge]) for s in others]
+    found = [search.stage.best_like(s) for s in others]
+    surely = [o for o in found if o is not None and o.is_surely_less(standing)]
+    return min(surely, key=lambda o: o.record.loss, default=None)
+
+
+def step_by_step(search: Standing) -> Waves:
+    """The finalists on leaves, then neighbours of the best settings while held-out rows gain."""
+    trials: Iterable[tuple[Settings, list[float]]]
+    trials = [(f, [f.ridge, f.ridge / 3]) for f in search.finalists]
+    tried: set[Settings] = set()
+    for _ in range(TUNING.leaf_steps):
+        leading = search.best
+        yield _not_tried(trials, tried)
+        best = search.best
+        if best is None or best is leading:
+            return
+        again = leading is not None and leading.stage == "leaves"
+        if again and leading and best.loss > TUNING.leaf_gain * leading.loss:
+            return
+        trials = neighbours(best.settings, _other_treatments(search))
+
+
+def _other_treatments(search: Standing) -> Sequence[tuple[str, int]]:
+    """Treatments of the columns to try again; none of many inputs, which take long."""
+    return search.treatments if search.n_inputs <= TUNING.treated_inputs else []
+
+
+def _not_tried(steps: Iterable[tuple[Settings, list[float]]], tried: set[Settings]) -> list[Trial]:
+    """Trials of the ridges that are new, which ``tried`` then holds."""
+    trials = []
+    for settings, ridges in steps:
+        new = [ridge for ridge in ridges if replace(settings, ridge=ridge) not in tried]
+        tried |= {replace(settings, ridge=ridge) for ridge in new}
+        if new:
+            trials.append(Trial(settings, [settings.gamma], new))
+    return trials
+
+
+def narrower(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
+    """The settings, and those of a narrower kernel, at their ridge and a weaker one.
+
+    The ridge stays if a weaker one would slow down the iterations of the final fit.
+    """
+    weaker = settings.ridge / TUNING.ridge_step
+    near = [settings.ridge, weaker] if weaker >= TUNING.dense_ridge else [settings.ridge]
+    yield settings, near
+    yield replace(settings, gamma=settings.gamma * TUNING.gamma_step[settings.kernel]), near
+
+
+def rescaled(settings: Settings, treatments: Sequence[tuple[str, int]]) -> Iterator[Settings]:
+    """Settings in scales of exponential machines.
+
+    Scales are those of the inputs as they are treated and, if ``treatments`` have standard inputs,
+    the roots of the scales of these.
+    """
+    euclidean = replace(settings, scales="exponential", power=settings.power or 1.0)
+    others = [euclidean]
+    if ("standard", 0) in treatments:
+        others.append(replace(euclidean, numbers="standard", max_integers=0, power=0.5))
+    yield from (other for other in others if other != settings)
+
+
+def neighbours(
+    settings: Settings, treatments: Sequence[tuple[str, int]] = ()
+) -> Iterator[tuple[Settings, list[float]]]:
+    """Settings one step away, each with its ridges.
+
+    ``treatments`` of the columns may take the place of the one in ``settings``.
+    """
+    factor = TUNING.gamma_step[settings.kernel]
+    weaker = max(settings.ridge / TUNING.ridge_step, TUNING.least_ridge)
+    near = [settings.ridge, weaker]
+    yield replace(settings, gamma=settings.gamma * factor), near
+    yield replace(settings, gamma=settings.gamma / factor), near[:1]
+    yield settings, [settings.ridge * TUNING.ridge_step, weaker]
+    for power in TUNING.powers[settings.kernel]:
+        if power != settings.power and not settings.turned:
+            yield replace(settings, power=power), near[:1]
+    for numbers, max_integers in treatments:
+        if (numbers, max_integers) != (settings.numbers, settings.max_integers):
+            yield replace(settings, numbers=numbers, max_integers=max_integers), near[:1]
+
+
+# -- candidates with random features ---------------------------------------------------------------
+
+
+def with_features(search: Standing) -> Waves:
+    """Gammas and ridges of random features, which want a narrower kernel or a stronger penalty."""
+    if search.n_inputs > TUNING.most_dense:  # most of them zero, as counts of words are
+        plain = search.finalists[0] if search.finalists else Settings()
+        yield [Trial(replace(plain, kernel="linear"), [1.0], TUNING.text_ridges)]
+    for place, finalist in enumerate(search.finalists):
+        if finalist.kernel != "gaussian":
+            yield from _with_bins(finalist)
+        elif place == 0:
+            yield [Trial(finalist, [finalist.gamma], (finalist.ridge, 10 * finalist.ridge))]
+
+
+def _with_bins(settings: Settings) -> Waves:
+    """Gamma up while held-out rows gain, or else down; then another ridge."""
+
+    def at(settings: Settings, factor: float, ridge: float) -> Waves:
+        found = yield [Trial(settings, [settings.gamma * factor], [ridge])]
+        return next(iter(found.values()), None)
+
+    (first, second), factor = TUNING.bin_ridges, TUNING.bin_gamma
+    best = yield from at(settings, factor, first)
+    for turn in range(TUNING.bin_steps):
+        factor *= TUNING.bin_step
+        more = yield from at(settings, factor, first)
+        if turn == 0 and better(best, more) is best:
+            less = yield from at(settings, TUNING.bin_gamma / TUNING.bin_step, first)
+            best = better(best, less)
+            break
+        if better(best, more) is best:
+            break
+        best = more
+    if best is not None:
+        yield from at(best.settings, 1.0, second)
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Stage of the search: settings fitted to rows of one kind, and compared with each other.
+
+    Parameters
+    ----------
+    name : str
+    rows : int, dict of int or None
+        Most rows that a trial fits, by the kind of target if they differ, and fewer for tables of
+        many inputs; None for all rows that the parts have to fit.
+    candidates : tuple of functions
+        Each makes waves of trials from the state of the search.
+    keep : dict of int, default=None
+        Groups of settings of each kernel that the next rung takes over.
+    work : float, default=0.0
+        Rows² × inputs that a trial has in any case.
+    """
+
+    name: str
+    rows: int | dict[str, int] | None
+    candidates: tuple[Callable[[Standing], Waves], ...]
+    keep: dict[str, int] | None = None
+    work: float = 0.0
+
+
+# A thin sample of the table, for every model.
+RUNGS = (
+    Rung("rung 1", TUNING.rung_rows[0], (coarse,), keep=TUNING.kept),
+    Rung("rung 2", TUNING.rung_rows[1], (finer,), keep=TUNING.kept_last),
+)
+# More of them, for exact kernel machines of all rows.
+ALL_ROWS = Rung(
+    "rung 3",
+    TUNING.last_rung_rows,
+    (on_more_rows, learned_scales, past_the_ends),
+    work=TUNING.last_rung_work,
+)
+# Rows that lie as close together as those of the whole table: after rung 3 if that was thin, and
+# instead of rung 3 for local machines.
+DENSE = Rung("leaves", None, (dense,))
+LEAVES = Rung("leaves", None, (step_by_step, learned_scales, past_the_ends))
+# Instead of rung 3 for random features.
+FEATURES = Rung("features", None, (with_features,))
