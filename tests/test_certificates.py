@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from _covering import pairwise
 from _descent import PlainDescent, minimiser
 from _problems import LOSSES, SEPARABLE, D, N, designs, targets
 from mercer.designs import Dense
@@ -26,15 +27,13 @@ def penalty(request):
     return request.param
 
 
-@pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
-def weights(request, rng):
-    return rng.uniform(0, 3, size=N) if request.param else None
-
-
-@pytest.fixture(params=[True, False], ids=["intercept", "no intercept"])
-def problem(request, loss, penalty, weights, rng):
+@pytest.fixture(params=pairwise(SEPARABLE, PENALTIES, [False, True], [True, False]), ids=str)
+def problem(request, rng):
+    """Any two of loss, penalty, weights or none, intercept or none."""
+    loss, penalty, weighted, fit_intercept = request.param
+    weights = rng.uniform(0, 3, size=N) if weighted else None
     Z = rng.normal(size=(N, D)) + 0.3
-    return Problem(Dense(Z), targets(loss, 0, rng), loss, penalty, weights, request.param)
+    return Problem(Dense(Z), targets(loss, 0, rng), loss, penalty, weights, fit_intercept)
 
 
 def test_gap_bounds_the_distance_to_the_minimum_and_vanishes_there(problem, rng):

@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from _core_twins import LEVELS, run_at_level
+from _covering import pairwise
 from mercer import _core
 
 pytestmark = pytest.mark.rounding
@@ -29,8 +30,11 @@ def test_rows_are_multiplied_by_the_matrix(rng, dtype, length):
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance(dtype, length))
 
 
-@pytest.mark.parametrize("width", [1, 3, 64, 101])
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(
+    ("length", "width", "dtype"),
+    pairwise(LENGTHS, [1, 3, 64, 101], [np.float32, np.float64]),
+    ids=str,
+)
 def test_columns_are_multiplied_by_the_matrix(rng, dtype, length, width):
     a = rng.normal(size=(length, width)).astype(dtype)
     expected = hadamard(length) @ a.astype(np.float64)

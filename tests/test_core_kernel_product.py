@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from _core_twins import LEVELS, run_at_level
+from _covering import pairwise
 from mercer import _core
 from test_core_kernels import DIRECT, NAMES, PARAMETER, kernel, problem, twin
 
@@ -40,10 +41,9 @@ TYPES = [(np.float64, np.float64, 1e-13), (np.float32, np.float64, 1e-6)]
 TYPES.append((np.float32, np.float32, 2e-6))
 
 
-@pytest.mark.parametrize(("dtype", "of_weights", "tol"), TYPES, ids=["64", "32 by 64", "32"])
-@pytest.mark.parametrize(("n", "m", "d", "k"), SHAPES)
-@pytest.mark.parametrize("name", NAMES)
-def test_products_are_those_of_the_matrix(rng, name, n, m, d, k, dtype, of_weights, tol):
+@pytest.mark.parametrize(("name", "shape", "types"), pairwise(NAMES, SHAPES, TYPES), ids=str)
+def test_products_are_those_of_the_matrix(rng, name, shape, types):
+    (n, m, d, k), (dtype, of_weights, tol) = shape, types
     X, Y, scale = problem(rng, n, m, d, dtype)
     K = kernel(name, X, Y, scale)
     w, v = weights(rng, m, k, of_weights), weights(rng, n, k, of_weights)
@@ -57,10 +57,18 @@ def test_products_are_those_of_the_matrix(rng, name, n, m, d, k, dtype, of_weigh
     assert error(product(name, X, None, scale, v), kernel(name, X, X, scale), v) < tol
 
 
-@pytest.mark.parametrize("length", [0.0, 0.3, 5.0, 15.9, 40.0, 70.0, 3000.0])
-@pytest.mark.parametrize(("n", "m", "d"), [(31, 60, 2), (60, 80, 1), (100, 50, 40), (70, 33, 700)])
-def test_laplacians_keep_their_digits_whatever_rows_are_long(rng, dtype, n, m, d, length):
+@pytest.mark.parametrize(
+    ("length", "shape", "dtype"),
+    pairwise(
+        [0.0, 0.3, 5.0, 15.9, 40.0, 70.0, 3000.0],
+        [(31, 60, 2), (60, 80, 1), (100, 50, 40), (70, 33, 700)],
+        [np.float32, np.float64],
+    ),
+    ids=str,
+)
+def test_laplacians_keep_their_digits_whatever_rows_are_long(rng, dtype, shape, length):
     """Those of short rows are products of exponentials; equal rows and far ones are among them."""
+    n, m, d = shape
     X, Y, _ = problem(rng, n, m, d, dtype)
     Y[:20] = X[:20]
     Y[20:30] = X[20:30] + np.asarray(1e-4 * rng.normal(size=(10, d)), dtype)
@@ -89,9 +97,14 @@ def test_the_same_threads_give_the_same_numbers(rng, dtype):
     np.testing.assert_allclose(*one_way, rtol=1e-5 if dtype == np.float32 else 1e-12)
 
 
-@pytest.mark.parametrize("far", [0.0, 0.05], ids=["alike", "with outliers"])
-@pytest.mark.parametrize("length", [1.0, 15.0, 47.0, 300.0, 3000.0])
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("sqeuclidean", "cityblock")])
+@pytest.mark.parametrize(
+    ("name", "length", "far"),
+    pairwise(
+        [n for n in NAMES if n not in ("sqeuclidean", "cityblock")],
+        [1.0, 15.0, 47.0, 300.0, 3000.0],
+        [0.0, 0.05],
+    ),
+)
 def test_single_precision_is_right_to_two_hundred_thousandths(rng, name, length, far):
     """Rows of any length, near ones among them, all of them long or a few."""
     for n, d in [(60, 1), (60, 7), (60, 150)]:

@@ -243,10 +243,14 @@ class Prediction:
         return out
 
 
-@pytest.mark.parametrize(("d", "k"), [(1, 1), (5, 2), (16, 3), (43, 1), (70, 9)])
-@pytest.mark.parametrize("name", NAMES)
-def test_predictions_are_sums_over_leaves(rng, name, d, k, dtype):
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"),
+    pairwise(NAMES, [(1, 1), (5, 2), (16, 3), (43, 1), (70, 9)], [np.float32, np.float64]),
+    ids=str,
+)
+def test_predictions_are_sums_over_leaves(rng, name, shape, dtype):
     """With few rows of a leaf, for which nothing is packed, and with many."""
+    d, k = shape
     each, all_ = (2e-4, 1e-5) if dtype == np.float32 else (1e-12, 1e-13)
     for pairs in (0, 3, 40, 700):
         prediction = Prediction(rng, pairs=pairs, d=d, k=k, dtype=dtype)

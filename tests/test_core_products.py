@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from _core_twins import LEVELS, binned_csr, run_at_level
+from _covering import pairwise
 from mercer import _core
 
 pytestmark = pytest.mark.rounding
@@ -41,13 +42,13 @@ def assert_close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("code_type", CODE_TYPES)
-@pytest.mark.parametrize(("n", "n_grids", "k"), SHAPES)
-def test_products_are_those_of_the_csr_form(
-    rng, n, n_grids, k, code_type, missing, dtype, n_threads
-):
+@pytest.mark.parametrize(
+    ("shape", "code_type", "missing", "dtype", "n_threads"),
+    pairwise(SHAPES, CODE_TYPES, [False, True], [np.float32, np.float64], [1, 3]),
+    ids=str,
+)
+def test_products_are_those_of_the_csr_form(rng, shape, code_type, missing, dtype, n_threads):
+    n, n_grids, k = shape
     Z = Matrix(rng, n, n_grids, code_type, missing)
     w, v = Z.operand(rng, 1, k, dtype), Z.operand(rng, 0, k, dtype)
     csr, (n, n_columns) = Z.dense_form, Z.dense_form.shape

@@ -370,8 +370,9 @@ def vectors_of(kind, shape, dtype):
     return array if kind == "arrays" else torch.as_tensor(array)
 
 
-@pytest.mark.parametrize("kind", ["arrays", "tensors"])
-@pytest.mark.parametrize("k", [(), (1,), (5,)])
+@pytest.mark.parametrize(
+    ("k", "kind"), [((), "arrays"), ((1,), "tensors"), ((5,), "arrays"), ((5,), "tensors")]
+)
 def test_products_are_those_of_the_entries_and_adjoint(design, k, kind):
     Z, dtype = design.toarray().astype(np.float64), design.dtype
     w, v = vectors_of(kind, (Z.shape[1], *k), dtype), vectors_of(kind, (300, *k), dtype)

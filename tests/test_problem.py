@@ -10,6 +10,7 @@ from scipy import sparse
 import mercer.problem.certificates
 import mercer.problem.objective
 import mercer.problem.point
+from _covering import pairwise
 from _problems import LOSSES, SEPARABLE, D, N, dense_hessian, dense_value, designs, make, targets
 from mercer.designs import Dense, Sparse
 from mercer.equations import NormalMatrix, RowMatrix, RowSpace
@@ -36,9 +37,12 @@ def fit_intercept(request):
     return request.param
 
 
-@pytest.fixture(params=[0, 3], ids=["one output", "three outputs"])
-def problem(request, loss, weights, fit_intercept, rng):
-    return make(loss, rng, request.param, weights=weights, fit_intercept=fit_intercept)
+@pytest.fixture(params=pairwise(LOSSES, [False, True], [True, False], [0, 3]), ids=str)
+def problem(request, rng):
+    """Any two of loss, weights or none, intercept or none, one output or three."""
+    loss, weighted, fit_intercept, n_outputs = request.param
+    weights = rng.uniform(0, 3, size=N) if weighted else None
+    return make(loss, rng, n_outputs, weights=weights, fit_intercept=fit_intercept)
 
 
 def point(problem, rng):

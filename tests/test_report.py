@@ -1,5 +1,6 @@
 """A report says what its model knows, in one file that is whole, and takes no name for markup."""
 
+import pickle
 import re
 import warnings
 from html.parser import HTMLParser
@@ -22,6 +23,7 @@ from mercer import (
     LocalKernelRegressor,
     SparseKernelRegressor,
     TablePreparer,
+    persistence,
 )
 from mercer.plots import report, report_page, report_words, write_report
 from mercer.plots.report_use import Origin
@@ -134,6 +136,33 @@ def test_the_page_draws_what_fits_the_task(tmp_path, regressor, rows):
     assert "task classification" in classes
     one = written(tmp_path, model, X[300:][y[300:] > 0], labels[300:][y[300:] > 0]).text
     assert "ROC curve" not in one
+
+
+def test_without_rows_the_page_shows_predictions_of_held_out_rows(tmp_path, rows):
+    X, y = rows
+    labels = np.where(y > 0, "up", "down")
+    classifier = AutoKernelClassifier(random_state=0).fit(X, labels)
+    text = written(tmp_path, classifier).text
+    assert f"On {len(classifier.held_out_['row'])} held-out rows" in text
+    for words in ("ROC curve", "Predicted classes, as shares", "Probabilities against what came"):
+        assert words in text
+    held = classifier.held_out_
+    np.testing.assert_array_equal(held["target"], labels[held["row"]])
+    assert np.mean(held["target"] == held["predicted"]) == classifier.validation_score_
+    assert held["probabilities"].shape == (len(held["row"]), 2)
+
+
+def test_held_out_rows_of_numbers_are_drawn_and_are_no_part_of_files(tmp_path, regressor, rows):
+    held, y = regressor.held_out_, rows[1]
+    np.testing.assert_allclose(held["target"], y[held["row"]], rtol=1e-6)
+    score = r2_score(held["target"], held["predicted"])
+    assert score == pytest.approx(regressor.validation_score_, abs=1e-6)
+    assert "Errors, true minus predicted, against predictions" in written(tmp_path, regressor).text
+    assert not hasattr(pickle.loads(pickle.dumps(regressor)), "held_out_")
+    persistence.save(regressor, tmp_path / "m.skops")
+    again = persistence.load(tmp_path / "m.skops")
+    assert not hasattr(again, "held_out_")
+    assert "Errors, true minus predicted" not in written(tmp_path, again).text
 
 
 def test_a_page_of_the_command_line_tells_rows_task_and_commands(tmp_path, regressor):

@@ -6,6 +6,7 @@ import scipy.stats
 from scipy import sparse
 from scipy.linalg import hadamard
 
+from _covering import pairwise
 from mercer.designs import Binned, Dense, Sparse
 from mercer.maps.sketch import GaussianSketch, HadamardSketch, PassingGaussianSketch, sketch_from
 
@@ -79,9 +80,11 @@ def test_rows_and_columns_are_the_same_however_asked(kind):
     assert abs(whole(kind(6, 100, 7)) - S).max() > 0.1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 3, 64, 100, 129])
-@pytest.mark.parametrize("step", [1, 4, 32, 256])
+@pytest.mark.parametrize(
+    ("kind", "n", "step", "dtype"),
+    pairwise(KINDS, [1, 3, 64, 100, 129], [1, 4, 32, 256], [np.float32, np.float64]),
+    ids=str,
+)
 def test_gathered_in_pieces_is_the_product_with_the_whole(kind, n, step, rng, dtype):
     F = rng.normal(size=(n, 6)).astype(dtype)
     sketch = kind(5, n, 9, n_threads=2)

@@ -53,6 +53,10 @@ AUTOMATIC = SHARED | entries(
         the best of many it is slightly optimistic. NaN if fit was interrupted before any trial.
     n_validation_rows_ : int
         Number of the held-out rows; their errors calibrate intervals and probabilities, too.
+    held_out_ : dict of arrays or None
+        Up to 3000 held-out rows: "row" (index in the data of fit), "target" and "predicted", and
+        for classes "probabilities", calibrated by these rows; the models that predict were fitted
+        without them. Not saved in files and pickles. None if fit was interrupted before any trial.
     search_seconds_, fit_seconds_ : float
     interrupted_ : bool
         Whether the user interrupted; the model is then the best one so far.

@@ -45,6 +45,8 @@ from mercer.preparation import TablePreparer, TellsColumns, rows_of
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 
+_MOST_HELD = 3000  # rows of ``held_out_``: with predictions of two classes, 120 kB
+
 
 class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
@@ -60,6 +62,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     conformal_: Conformal
     validation_score_: float
     n_validation_rows_: int
+    held_out_: dict[str, NDArray] | None
 
     def __init__(
         self,
@@ -331,9 +334,22 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             self.validation_score_ = search.judge.score(*held)
             self.n_validation_rows_ = len(search.held_rows)
         self._calibrate(search)
+        self.held_out_ = None
+        if search.held_responses is not None:
+            told = {"row": search.held_rows}
+            told |= self._held_predictions(search, search.held_responses)
+            self.held_out_ = {name: values[:_MOST_HELD] for name, values in told.items()}
 
     def _calibrate(self, search: Search) -> None:
         raise NotImplementedError
+
+    def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
+        """Targets of the held-out rows and predictions of them by models that lack them."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State without ``held_out_``: targets of single rows are no part of a model file."""
+        return {k: v for k, v in super().__getstate__().items() if k != "held_out_"}
 
     def _measure_inputs(self, X: Any, key: int) -> None:
         """Set the share of the distance between rows that is due to each input column."""

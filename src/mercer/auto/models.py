@@ -71,7 +71,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         "chosen". With ``scoring`` also "score"; the "loss" is then 0 for right predictions and 1
         for those that are the same for all rows.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
-    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
+    {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
@@ -254,6 +254,13 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         weights = search.goal.weights_of(search.held_rows)
         self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores, weights)
 
+    def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
+        rows, transform = search.held_rows, search.settings.transform
+        assert isinstance(search.goal, Numbers)
+        predicted = search.goal.predictions(responses, rows, transform)
+        both = {"target": search.goal.truth(rows, "identity"), "predicted": predicted}
+        return {name: v[:, 0] if v.shape[1] == 1 else v for name, v in both.items()}
+
 
 @documented(AUTOMATIC)
 class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
@@ -290,7 +297,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         share of wrong classes), "seconds" and "chosen". With ``scoring`` also "score"; the "loss"
         is then 0 for right predictions and 1 for those that are the same for all rows.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
-    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
+    {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
@@ -469,6 +476,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self.probabilities_ = Probabilities.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
+
+    def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
+        assert isinstance(search.goal, Classes)
+        responses = responses[:, 0] if responses.shape[1] == 1 else responses
+        return {
+            "target": self.classes_[search.goal.labels[search.held_rows]],
+            "predicted": self.classes_[winners(responses)],
+            "probabilities": self.probabilities_(responses),
+        }
 
 
 def _check_spread(y: NDArray) -> None:

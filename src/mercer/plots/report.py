@@ -87,7 +87,8 @@ def write_report(
         The file to write; ``.html`` is the customary ending.
     X, y : rows and targets, default=None
         That the model has not seen, for scores with their standard errors, calibration or coverage,
-        and confusions. Without them an automatic model tells what its search held out.
+        and confusions. Without them the page of an automatic model shows the rows of its
+        ``held_out_``, which a model that was read from a file lacks.
     title : str or None, default=None
         None takes the name of the class.
 
@@ -148,8 +149,12 @@ class _Report:
         self.predicted: Any = None
         self.proba: NDArray | None = None
         self.seconds, self.n = 0.0, 0
+        held = getattr(model, "held_out_", None)
         if X is not None:
             self._predict(y)
+        elif held is not None:
+            self.y, self.predicted = held["target"], held["predicted"]
+            self.proba = held.get("probabilities")
 
     def _predict(self, y: Any) -> None:
         y = np.asarray(y)
@@ -171,7 +176,7 @@ class _Report:
 
     @cached_property
     def scores(self) -> list[Score]:
-        """On the rows given, if there are any."""
+        """On the rows given, else on those held out, if there are any."""
         if self.y is None or self.predicted is None:
             return []
         y = self.y if self.classes is not None else self.y.astype(np.float64)
@@ -226,7 +231,8 @@ class _Report:
         held = validation(self.model)
         if held is not None:
             cards.append((f"{held[0]}, rows held out", f"{held[1]:.3f}"))
-        for score in (s for s in self.scores[:1] if np.isfinite(s.value)):
+        given = self.scores[:1] if self.X is not None else []
+        for score in (s for s in given if np.isfinite(s.value)):
             cards.append((f"{score.name}, {thousands(self.n)} rows given", f"{score.value:.3f}"))
         if hasattr(self.model, "fit_seconds_"):
             seconds = self.model.search_seconds_ + self.model.fit_seconds_
@@ -248,23 +254,27 @@ class _Report:
                     "of many looks a little better than it is."
                 )
             )
+        if self.X is None and held is not None:
+            section.add(paragraph("No test rows were given to this report.", quiet=True))
         if self.y is None:
-            if held is not None:
-                section.add(paragraph("No test rows were given to this report.", quiet=True))
             return section
         rows = [(s.name, s.value, s.error, s.constant) for s in self.scores]
-        section.add(
-            paragraph(
+        if self.X is None:
+            which = f"On {thousands(len(self.y))} held-out rows, as the figures below:"
+        else:
+            which = (
                 f"On the {thousands(self.n)} rows given to this report, which count as new if the "
                 "model was not fitted to them:"
-            ),
-            table(("score", "value", "standard error", "constant model"), rows),
+            )
+        section.add(
+            paragraph(which), table(("score", "value", "standard error", "constant model"), rows)
         )
         if self.classes is None:
             self._errors_of_numbers(section)
         else:
             self._errors_of_classes(section, self.classes)
-        self._coverage(section)
+        if self.X is not None:
+            self._coverage(section)
         return section
 
     def _errors_of_numbers(self, section: Section) -> None:
