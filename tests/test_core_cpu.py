@@ -45,7 +45,8 @@ def test_the_loops_of_a_level_share_no_symbol_with_others(part, tmp_path):
     flags = ["-std=c++20", "-O0", "-fno-exceptions", "-march=x86-64-v4", "-DMERCER_LEVEL=v4", "-c"]
     flags += [f"-I{SOURCES / folder}" for folder in ("compute", "loops")]
     target = tmp_path / "loops.o"
-    subprocess.run(["c++", *flags, str(SOURCES / "loops" / f"{part}.cpp"), "-o", target], check=True)
+    source = str(SOURCES / "loops" / f"{part}.cpp")
+    subprocess.run(["c++", *flags, source, "-o", target], check=True)
     listing = subprocess.run(
         ["nm", "--extern-only", "--defined-only", "--demangle", target],
         check=True,

@@ -1,7 +1,5 @@
 """Laws of linear equations: dense truth, blocks, moves, several strengths, several workers."""
 
-from copy import copy
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from mercer.equations import (
     NormalMatrix,
     RowMatrix,
     equations,
+    equations_of,
     matrix_of,
     spans_all_rows,
 )
@@ -52,9 +51,7 @@ def some(problem, rng, alphas=ALPHAS):
 
 def shared_among(n_workers, problem):
     """Equations whose rows are divided among workers."""
-    shared = copy(problem)
-    shared.n_workers = n_workers
-    return equations(shared, ALPHAS)
+    return equations_of(problem, np.asarray(ALPHAS), n_workers)
 
 
 def dense(system, column):

@@ -14,6 +14,7 @@ from mercer.designs import Design
 from mercer.distributed.parts import At, DesignFacts, Mix
 from mercer.distributed.rows import Expression, RemoteRows
 from mercer.distributed.run import Run
+from mercer.equations import equations_of
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Point, Problem
@@ -200,8 +201,6 @@ class RemoteProblem(Problem):
     array([1.4996, 0.1392])
     """
 
-    rows_are_here = False
-
     def __init__(
         self, run: Run, facts: DesignFacts, penalty: Penalty, design: RemoteDesign | None = None
     ):
@@ -267,11 +266,10 @@ class RemoteProblem(Problem):
             raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
         return self.with_loss(self.loss.surrogate)
 
-    def remote_equations(self, alphas: NDArray[np.float64]) -> Any:
-        """Linear equations of rows on workers; what ``mercer.equations.equations`` gives."""
-        from mercer.distributed.normal import remote_equations
-
-        return remote_equations(self, alphas)
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Properties that solvers may require: all but vectors of n entries."""
+        return super().capabilities - {"vectors of rows"}
 
     # -- sums over rows ----------------------------------------------------------------------
 
@@ -313,3 +311,11 @@ class RemoteProblem(Problem):
         if not isinstance(rows, RemoteRows):
             raise TypeError(f"rows are on workers; got {type(rows).__name__} of this machine.")
         return self._asked.of_rows(ask, rows)
+
+
+@equations_of.register(RemoteProblem)
+def _(problem: RemoteProblem, alphas: NDArray[np.float64]) -> Any:
+    """Linear equations whose rows are on workers."""
+    from mercer.distributed.normal import remote_equations
+
+    return remote_equations(problem, alphas)

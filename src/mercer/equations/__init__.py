@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mercer.equations.base import Equations, Functions
 from mercer.equations.block import EquationBlock
@@ -27,6 +29,7 @@ __all__ = [
     "RowSpace",
     "check_matrix",
     "equations",
+    "equations_of",
     "matrix_of",
     "point_of_rows",
     "spans_all_rows",
@@ -71,10 +74,14 @@ def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
     values = np.atleast_1d(np.asarray([penalty.alpha] if alphas is None else alphas, np.float64))
     if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values < np.inf)):
         raise ValueError(f"alphas must be a list of finite numbers of at least 0; got {alphas!r}.")
-    if problem.remote_equations is not None:
-        return problem.remote_equations(values)
+    return equations_of(problem, values)
+
+
+@singledispatch
+def equations_of(problem: Problem, alphas: NDArray[np.float64], n_parts: int = 1) -> Equations:
+    """Equations of a problem that has some; other kinds of problems register their own."""
     form = KernelEquations if spans_all_rows(problem) else NormalEquations
-    return form(problem, values)
+    return form(problem, alphas, n_parts)
 
 
 def check_matrix(problem: Problem, form: str = "auto") -> None:

@@ -42,16 +42,19 @@ class Equations:
 
     Columns are ordered by strength first. They share everything that touches the rows of the
     design; what they do not share is a number times one penalty. The rows of ``problem`` are split
-    into ``problem.n_workers`` parts whose contributions are summed.
+    into ``n_parts`` parts whose contributions are summed.
     """
 
     knows_residual: ClassVar[bool] = False  # from the state, without a product
     spans_subspaces: ClassVar[bool] = True  # offers what ``Subspace`` needs
     n_machines: int = 1  # with memory of their own, over which the rows are spread
 
-    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64], n_parts: int = 1):
         self.problem = problem
         self.alphas = alphas
+        self.n_parts = n_parts
+        # Receives the kind and the count of numbers that parts exchange.
+        self.sent: Callable[[str, float], None] = lambda kind, words: None
         self.n_rows, self.n_outputs = problem.n_rows, problem.n_outputs
         # Columns of x for every strength: the outputs, and those that help to find the intercept.
         self.width = self.n_outputs
@@ -68,7 +71,7 @@ class Equations:
     def _take_rows(self) -> None:
         """Set the targets of all rows, and the parts that these are split into."""
         self.y = self.problem.y.reshape(self.n_rows, -1).astype(np.float64)
-        self.parts = _split(self.problem)
+        self.parts = _split(self.problem, self.n_parts)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -305,14 +308,13 @@ class Equations:
 
     def _send(self, kind: str, words: float) -> None:
         """Count numbers that machines send each other."""
-        if self.problem.meter is not None:
-            self.problem.meter.add(kind, words)
+        self.sent(kind, words)
 
 
-def _split(problem: Problem) -> list[RowPart]:
+def _split(problem: Problem, n_parts: int) -> list[RowPart]:
     """The rows of a problem in parts of about the same size."""
-    edges = np.linspace(0, problem.n_rows, problem.n_workers + 1).astype(int)
-    if problem.n_workers == 1:
+    edges = np.linspace(0, problem.n_rows, n_parts + 1).astype(int)
+    if n_parts == 1:
         return [row_part(problem.design, slice(0, problem.n_rows), problem.weights, problem.device)]
     parts = []
     for first, last in pairwise(edges.tolist()):

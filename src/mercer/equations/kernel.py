@@ -50,8 +50,8 @@ class KernelEquations(Equations):
 
     knows_residual: ClassVar[bool] = True
 
-    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
-        super().__init__(problem, alphas)
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64], n_parts: int = 1):
+        super().__init__(problem, alphas, n_parts)
         self._measure(problem.weights, np.atleast_1d(problem.row_mean(self.y)))
 
     def _measure(self, weights: NDArray | None, mean: NDArray[np.float64]) -> None:

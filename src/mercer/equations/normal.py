@@ -47,8 +47,8 @@ class NormalEquations(Equations):
            [1., 2.]])
     """
 
-    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
-        super().__init__(problem, alphas)
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64], n_parts: int = 1):
+        super().__init__(problem, alphas, n_parts)
         penalty = problem.penalty
         self._matrix: RowPart | None = None
         self._jitter = 1.0

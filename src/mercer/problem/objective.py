@@ -9,7 +9,6 @@ k problems that share every product: norms, values and inner products then come 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -83,13 +82,6 @@ class Problem:
     0.5
     """
 
-    # Workers that share the rows in linear equations, and the count of what they send each other.
-    n_workers: int = 1
-    meter: Any = None
-    rows_are_here: bool = True  # else vectors of n entries are for other machines
-    # Makes linear equations for strengths where the rows are on other machines.
-    remote_equations: Callable[[NDArray[np.float64]], Any] | None = None
-
     def __init__(
         self,
         design: Design,
@@ -134,6 +126,7 @@ class Problem:
             "a quadratic penalty": self.penalty.quadratic,
             "a penalty of linear gradient": self.penalty.linear,
             "a linear system": self.loss.quadratic and self.penalty.linear,
+            "vectors of rows": True,
         }
         return frozenset(name for name, offered in offers.items() if offered)
 

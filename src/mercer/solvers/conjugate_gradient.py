@@ -407,9 +407,10 @@ class ConjugateGradient(Solver):
 
     def _space(self, problem: Problem, theta: NDArray) -> tuple[RidgeSpace, NDArray]:
         possible = self.preconditioner in ("auto", None) and not np.any(problem.weights_of(theta))
-        if self.space == "rows" and not problem.rows_are_here:
+        has_vectors = "vectors of rows" in problem.capabilities
+        if self.space == "rows" and not has_vectors:
             raise ValueError("space must be 'auto' or 'columns' where rows are on other machines.")
-        possible = possible and problem.rows_are_here
+        possible = possible and has_vectors
         if self.space == "rows" and not possible:
             raise ValueError("space must be 'auto' or 'columns' with a start other than w = 0.")
         n, n_columns = problem.design.shape

@@ -64,7 +64,7 @@ _OF_SAMPLE = 0.1  # tol for its machine, which differs from that of all rows by 
 
 def is_by_rows(problem: Problem) -> bool:
     """Whether this file has the method for a problem."""
-    suits = suits_rows(problem.loss) and problem.rows_are_here
+    suits = suits_rows(problem.loss) and "vectors of rows" in problem.capabilities
     return suits and spans_all_rows(problem) and problem.penalty.alpha > 0
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mercer._validation import positive_integer
+from mercer.equations import Equations, equations_of
 from mercer.problem import Problem
 
 __all__ = ["ShardedProblem"]
@@ -72,3 +76,11 @@ class ShardedProblem(Problem):
                 f"n_workers must be at most the number of rows, {self.n_rows}; got {n_workers}."
             )
         self.meter = Meter()
+
+
+@equations_of.register(ShardedProblem)
+def _(problem: ShardedProblem, alphas: NDArray[np.float64]) -> Equations:
+    """Equations in one part for each worker, whose messages the meter counts."""
+    whole = equations_of.dispatch(Problem)(problem, alphas, problem.n_workers)
+    whole.sent = problem.meter.add
+    return whole
