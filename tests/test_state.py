@@ -209,16 +209,6 @@ def test_invalid_landmarks_are_refused():
 # --- where a model enters --------------------------------------------------------------------
 
 
-def test_states_of_0_1_0_are_read():
-    X, fitted = _zoo.rows(), MAPS["binning"]().fit(_zoo.rows())
-    state = fitted.__getstate__()
-    old = {name: value for name, value in state.items() if name != "_scale_"}
-    old |= {"_offsets": np.arange(9), "n_features_out_": 3, "_grids": None}
-    again = maps.RandomBinning.__new__(maps.RandomBinning)
-    again.__setstate__(old)
-    np.testing.assert_array_equal(dense(again.transform(X)), dense(fitted.transform(X)))
-
-
 def test_a_state_sets_no_methods():
     state = MAPS["fourier"]().fit(_zoo.rows()).__getstate__()
     for name in ("transform", "_check_state", "__class__"):
