@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import _cluster_work as work
 from _side_by_side import Benchmark, table
-from mercer._machine import cores
+from mercer._runtime.machine import cores
 from mercer.compare.records import quiet
 from mercer.diagnostics import epoch_cost
 from mercer.distributed import Run

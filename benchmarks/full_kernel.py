@@ -26,7 +26,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from _side_by_side import REST, Benchmark, table
-from mercer._array import available_memory
+from mercer._runtime.arrays import available_memory
 from mercer.datasets import load
 from mercer.designs import KernelColumns
 from mercer.equations import equations

@@ -46,7 +46,7 @@ class Peak:
     """Memory of its own that the process takes at most inside a ``with`` block, in bytes."""
 
     def __enter__(self) -> Peak:
-        from mercer._machine import held_memory
+        from mercer._runtime.machine import held_memory
 
         self.before, self.bytes, self._done = held_memory(), 0, threading.Event()
 

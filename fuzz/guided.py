@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from _reader_corpus import corpus
 from fuzz import judge
 from fuzz.files import sound_table
-from mercer import _sparse, datasets
+from mercer import datasets
+from mercer._runtime import sparse as _sparse
 
 _KINDS = {"svm": ".svm", "csv": ".csv", "npz": ".npz"}  # Parquet is read by Arrow, compiled
 

@@ -31,7 +31,7 @@ from mercer import (
     LocalKernelRegressor,
     maps,
 )
-from mercer._device import Device
+from mercer._runtime.devices import Device
 
 CPU = torch.device("cpu")
 rng = np.random.default_rng(0)

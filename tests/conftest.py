@@ -16,7 +16,7 @@ from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, Rat
 def _every_byte_is_asked_for():
     """Tests say how little memory there is, by ``available_memory``, to see what is refused."""
     with pytest.MonkeyPatch.context() as patch:  # which no test undoes
-        patch.setattr("mercer._array._LITTLE", 0)
+        patch.setattr("mercer._runtime.arrays._LITTLE", 0)
         yield
 
 

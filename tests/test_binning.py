@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer import kernels
-from mercer._random import Slot, Streams
+from mercer._runtime.random import Slot, Streams
 from mercer.maps import RandomBinning, binning
 from mercer.maps.codes import in_bytes
 
@@ -344,7 +344,7 @@ def test_rows_prepared_by_pieces_are_binned_as_all_at_once(gamma, sparse_rows, m
     map_ = RandomBinning(gamma=gamma, n_components=3, random_state=0)
     whole = clone(map_).fit_design(2.0 * X)
     monkeypatch.setattr(binning, "_PIECE_BYTES", 20_000)
-    monkeypatch.setattr("mercer._rows._LARGE", 20_000)
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 20_000)
     asked = []
 
     def prepare(rows):

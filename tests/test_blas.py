@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from mercer import _blas
-from mercer._blas import blas_threads, cholesky_in_place, inverse_in_place
+from mercer._runtime import threads as _blas
+from mercer._runtime.threads import blas_threads, cholesky_in_place, inverse_in_place
 
 pytestmark = pytest.mark.rounding
 

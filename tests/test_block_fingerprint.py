@@ -6,7 +6,7 @@ from scipy import sparse
 
 from _systems import KERNEL, exactly, make
 from mercer import config_context
-from mercer._rows import PreparedRows
+from mercer._runtime.rows import PreparedRows
 from mercer.designs import Dense, KernelColumns, Lazy, Sparse
 from mercer.losses import Squared
 from mercer.maps import RandomFourier

@@ -3,8 +3,8 @@
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from mercer import _callbacks
-from mercer._callbacks import OwnCallbacks, with_own_callbacks
+from mercer._runtime import progress as _callbacks
+from mercer._runtime.progress import OwnCallbacks, with_own_callbacks
 
 
 def counting(support, managed):

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import datasets
-from mercer._words import printable
+from mercer._runtime.messages import printable
 from mercer.cli.app import app
 from mercer.cli.roles import names_in, require
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import _array, _machine
-from mercer._array import available_memory, check_setting, largest_fitting, row_chunks
+from mercer._runtime import arrays as _array
+from mercer._runtime import machine as _machine
+from mercer._runtime.arrays import available_memory, check_setting, largest_fitting, row_chunks
 
 
 @pytest.fixture(autouse=True)

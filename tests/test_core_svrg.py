@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mercer import _core
-from mercer._random import Streams
+from mercer._runtime.random import Streams
 from mercer.losses import LOSSES, Correntropy, Huber, Logistic
 from mercer.solvers.async_svrg.inner import IN_CORE
 

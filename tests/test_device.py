@@ -20,7 +20,7 @@ from mercer import (
     persistence,
     solvers,
 )
-from mercer._device import Device, describe_devices
+from mercer._runtime.devices import Device, describe_devices
 from mercer.designs import Design, KernelColumns, kernel_columns
 from mercer.designs.on_device import DeviceKernel
 from mercer.solvers import preconditioners

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import mercer
-from mercer._device import describe_devices
+from mercer._runtime.devices import describe_devices
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from mercer import (
     kernels,
     maps,
 )
-from mercer._device import Device
+from mercer._runtime.devices import Device
 from mercer.designs import Dense
 from mercer.designs.on_device import DeviceBinned, DeviceFeatures, bins
 from test_embedding import EmbeddingLaws
@@ -261,7 +261,7 @@ def test_kernels_that_no_device_has_are_whitened_on_the_processor(rng):
 
 
 def test_large_rows_that_are_scaled_go_to_the_device(rng, monkeypatch):
-    monkeypatch.setattr("mercer._rows._LARGE", 0)
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 0)
     X = rng.normal(size=(60, 2))
     model = KernelRegressor("fourier", n_components=20, random_state=0, device=CPU)
     host = KernelRegressor("fourier", n_components=20, random_state=0)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from _programs import printed
-from mercer import _array_api
-from mercer._device import Device, exact_float32
+from mercer._runtime import array_api as _array_api
+from mercer._runtime.devices import Device, exact_float32
 
 torch = pytest.importorskip("torch")
 

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import mercer
 from mercer import KernelClassifier, KernelRegressor, maps, solvers
-from mercer._device import Device
-from mercer._device_array import DeviceArray, contiguous, inner, on_host, placed
+from mercer._runtime.device_arrays import DeviceArray, contiguous, inner, on_host, placed
+from mercer._runtime.devices import Device
 
 torch = pytest.importorskip("torch")
 

@@ -99,7 +99,7 @@ def test_unseen_share_is_that_of_absent_entries(make, monkeypatch):
     assert 0.01 < absent < 1 / 3
     assert collisions(map_, new).unseen == pytest.approx(absent)
     assert collisions(map_, train).unseen == 0
-    monkeypatch.setattr("mercer._array.row_chunks.__defaults__", (1000,))
+    monkeypatch.setattr("mercer._runtime.arrays.row_chunks.__defaults__", (1000,))
     assert collisions(map_, new).unseen == pytest.approx(absent)
 
 

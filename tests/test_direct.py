@@ -188,7 +188,7 @@ def test_sparse_designs_with_wide_indices_are_solved(rng):
 
 
 def test_cholesky_refuses_what_does_not_fit(monkeypatch, rng):
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 10)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10)
     with pytest.raises(MemoryError, match=r"needs .* available; use"):
         Cholesky().solve(make(Squared(), rng))
 

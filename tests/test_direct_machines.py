@@ -161,7 +161,7 @@ def test_a_path_makes_its_matrix_once(monkeypatch, rng):
 
 def test_the_matrix_of_all_rows_is_refused_where_it_does_not_fit(monkeypatch, rng):
     problem = exact(rng)
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 10)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10)
     with pytest.raises(MemoryError, match=r"the kernel matrix of 40 rows .* use solver='block'"):
         Cholesky().solve(problem)
 

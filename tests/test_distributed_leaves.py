@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from mercer import LocalKernelClassifier, LocalKernelRegressor
-from mercer._rows import PreparedRows
+from mercer._runtime.rows import PreparedRows
 from mercer.auto.targets import LogTargetRegressor
 from mercer.distributed import Here, Shard
 from mercer.distributed.leaves import fit_local_machine

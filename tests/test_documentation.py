@@ -6,7 +6,8 @@ import re
 import pytest
 
 import mercer
-from mercer import _documentation, maps
+from mercer import maps
+from mercer._runtime import documentation as _documentation
 from mercer.estimators._documentation import documented, entries
 
 CLASSES = [cls for name in mercer.__all__ if inspect.isclass(cls := getattr(mercer, name))]

@@ -258,7 +258,7 @@ def test_rows_in_pieces_give_the_same_subspace(sketch, base, monkeypatch):
     whole = SubspaceEmbedding(base, 10, **settings)
     G = whole.fit_design(X).toarray()
     for pieces_of in (2000.0, 20_000.0):
-        monkeypatch.setattr("mercer._array.CHUNK_BYTES", pieces_of)
+        monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", pieces_of)
         monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
         pieces = SubspaceEmbedding(base, 10, **settings)
         np.testing.assert_allclose(pieces.fit_design(X).toarray(), G, atol=1e-10)
@@ -270,7 +270,7 @@ def test_rows_in_pieces_give_the_same_subspace(sketch, base, monkeypatch):
 @pytest.mark.parametrize("make", [SubspaceEmbedding, CompactFeatures])
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
-    monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**20)
+    monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**20)
     monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 2**20)
     X = smooth_data(5, 20_000, 3)
     map_ = make(n_components=8, n_base=400, gamma=0.1, sketch=sketch, random_state=0)
@@ -285,7 +285,7 @@ def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
 @pytest.mark.parametrize("make", [SubspaceEmbedding, CompactFeatures])
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 def test_sketches_of_many_narrow_rows_are_never_held(make, sketch, monkeypatch):
-    monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**20)
+    monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**20)
     monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
     X = smooth_data(5, 20_000, 60)
     tracemalloc.start()
@@ -434,7 +434,7 @@ def test_subspaces_that_make_no_sense_are_refused(settings, error, message, X):
 
 
 def test_a_basis_that_would_not_fit_is_refused(X, monkeypatch):
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 1000)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1000)
     with pytest.raises(
         MemoryError, match=r"a basis of 5 directions in 20 columns needs .*; n_components=1"
     ):

@@ -170,7 +170,7 @@ def test_prediction_does_not_depend_on_how_rows_arrive(monkeypatch):
     np.testing.assert_array_equal(
         np.concatenate([model.predict(X[i : i + 1]) for i in range(9)]), whole[:9]
     )
-    monkeypatch.setattr("mercer._array.row_chunks.__defaults__", (5000,))
+    monkeypatch.setattr("mercer._runtime.arrays.row_chunks.__defaults__", (5000,))
     np.testing.assert_array_equal(model.predict(X), whole)
 
 

@@ -287,7 +287,7 @@ def test_predictions_do_not_depend_on_chunks(monkeypatch):
     X, y = waves()
     found = KernelRegressor("exact", alpha=1e-3).fit(X, y)
     whole = found.predict(X)
-    monkeypatch.setattr("mercer._array.row_chunks.__defaults__", (160,))
+    monkeypatch.setattr("mercer._runtime.arrays.row_chunks.__defaults__", (160,))
     np.testing.assert_allclose(found.predict(X), whole, atol=1e-12)
 
 

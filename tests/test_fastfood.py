@@ -249,7 +249,7 @@ def test_an_estimator_takes_it_by_name_and_is_saved(kernel, X, y, tmp_path):
 
 def test_sparse_rows_of_many_inputs_are_made_dense_a_few_at_a_time(monkeypatch):
     X = sparse.random_array((40, 3000), density=1e-2, format="csr", random_state=0)
-    monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**17)
+    monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**17)
     made = []
     dense = sparse.csr_array.toarray
 

@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from mercer import KernelRegressor, _array
+from mercer import KernelRegressor
+from mercer._runtime import arrays as _array
 from mercer.maps import Fastfood, RandomFourier
 
 resource = pytest.importorskip("resource", reason="there are no limits of processes here")
@@ -152,7 +153,7 @@ def test_a_direct_solver_is_refused_before_the_features_are_made(monkeypatch):
 def test_a_limit_of_address_space_bounds_the_memory_that_is_available():
     code = """
 import resource
-from mercer._array import available_memory
+from mercer._runtime.arrays import available_memory
 hard = resource.getrlimit(resource.RLIMIT_AS)[1]
 resource.setrlimit(resource.RLIMIT_AS, (2**30, hard))
 print(available_memory() < 2**30)

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mercer import _files
-from mercer._files import remove_leftovers, write_atomically
+from mercer._runtime import files as _files
+from mercer._runtime.files import remove_leftovers, write_atomically
 
 # Holds what it writes open until it is told to end; another process has no lock of ours.
 WRITER = """
 import sys
-from mercer._files import write_atomically
+from mercer._runtime.files import write_atomically
 
 def content(file):
     file.write(b"new")

@@ -298,6 +298,6 @@ def test_bad_settings_are_refused_in_one_sentence(settings, error, message, X):
 
 def test_features_that_would_not_fit_are_refused_before_they_are_made(monkeypatch):
     fitted = RandomFourier(n_components=10, random_state=0).fit(POINTS)
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 100)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"5 rows and 10 columns needs .*; transform 1 rows"):
         fitted.transform(POINTS)

@@ -7,7 +7,7 @@ import pytest
 
 import mercer.maps.frequencies
 from _conventions import parametrize_with_settings
-from mercer._random import Streams
+from mercer._runtime.random import Streams
 from mercer.estimators import KernelRegressor
 from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Laplacian, NotRepresentable
 from mercer.kernels import Product as ProductKernel
@@ -224,7 +224,7 @@ def test_an_unknown_way_is_refused(sampling, X):
 
 
 def test_blocks_that_would_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 1000)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"frequencies of 40 inputs in blocks .*sampling='iid'"):
         mercer.maps.frequencies.draw("orthogonal", Gaussian(1.0), 0, np.arange(50), 50, 40)
 

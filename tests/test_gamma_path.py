@@ -246,7 +246,7 @@ def test_prediction_speaks_of_unseen_boxes_once_for_all_chunks(monkeypatch):
     X, y = waves(200)
     new = waves(200, seed=1)[0]
     found = KernelRegressor(gamma=20.0, n_components=16, random_state=0).fit(X, y)
-    monkeypatch.setattr("mercer._array.row_chunks.__defaults__", (1000,))
+    monkeypatch.setattr("mercer._runtime.arrays.row_chunks.__defaults__", (1000,))
     with pytest.warns(UserWarning, match=r"\d+% of the bins .* smaller gamma") as caught:
         found.predict(new)
     assert len(caught) == 1

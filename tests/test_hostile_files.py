@@ -248,7 +248,7 @@ def test_what_is_said_of_sizes_is_held_to(content, tmp_path):
 def test_a_file_that_would_not_fit_is_refused_by_its_size(content, tmp_path, monkeypatch):
     path = tmp_path / "m.skops"
     path.write_bytes(content)
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 1000)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"reading .*m\.skops needs"):
         persistence.load(path)
 
@@ -405,7 +405,7 @@ def test_a_name_alone_tells_whether_its_class_is_trusted():
     assert [name for name in persistence._own_types() if name not in own] == []
     others = [
         "mercer.cli.app.Commands",
-        "mercer._state.State",
+        "mercer._runtime.state.State",
         "mercer.estimators.base.BaseEstimator",  # of scikit-learn
         "mercer.estimators.nothing.KernelRegressor",
         "mercer.estimators.KernelRegressor",  # defined elsewhere

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mercer._random import Streams
+from mercer._runtime.random import Streams
 from mercer.kernels import (
     Callable,
     Cauchy,

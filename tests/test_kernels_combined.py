@@ -9,7 +9,7 @@ from scipy import sparse, stats
 import mercer.kernels
 import mercer.kernels.combined
 from mercer import KernelRegressor, kernels, persistence
-from mercer._random import Streams
+from mercer._runtime.random import Streams
 from mercer.kernels import (
     Callable,
     Exponential,

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 import mercer.kernels.ensembles
 from mercer import KernelClassifier, kernels, persistence
-from mercer._random import Streams
+from mercer._runtime.random import Streams
 from mercer.kernels import Linear, NotRepresentable, Perceptron, Stump, perceptron_constant
 
 STANDARD_ERRORS = 5.0

@@ -9,7 +9,7 @@ from sklearn.metrics import mean_squared_error
 
 import mercer.kernels.radial
 from mercer import KernelRegressor, kernels, persistence
-from mercer._random import Streams
+from mercer._runtime.random import Streams
 from mercer.kernels import (
     Cauchy,
     Exponential,

@@ -551,7 +551,7 @@ def test_ranks_grow_with_the_root_of_the_rows_and_obey_the_memory(monkeypatch):
 
 def test_a_preconditioner_that_does_not_fit_is_refused(monkeypatch, rng):
     problem = exact(rng)
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 10)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10)
     with pytest.raises(MemoryError, match=r"a preconditioner of rank 7 for 40 rows needs"):
         ConjugateGradient(rank=7, hold=False).solve(problem)
 

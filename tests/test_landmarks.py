@@ -265,6 +265,6 @@ def test_centres_of_sparse_rows_are_dense(X_csr):
     ],
 )
 def test_what_would_not_fit_is_refused(landmarks, message, X, monkeypatch):
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 100)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 100)
     with pytest.raises(MemoryError, match=f"{message} needs .* are available; (choose|n_comp)"):
         chosen(landmarks, Gaussian(0.3), X, 9, 3)

@@ -18,7 +18,7 @@ from mercer import (
     LocalKernelRegressor,
     TablePreparer,
 )
-from mercer._rows import PreparedRows
+from mercer._runtime.rows import PreparedRows
 from mercer.auto.tuning import TUNING
 
 
@@ -26,7 +26,7 @@ from mercer.auto.tuning import TUNING
 def table(tmp_path, monkeypatch):
     """A memory map of numbers of which some are missing, and waves along it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("mercer._rows._LARGE", 2**10)
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 2**10)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(2500, 3))
     X[:, 2] = np.exp(X[:, 2])
@@ -74,7 +74,7 @@ def test_a_sample_tells_the_columns_of_many_rows(table, monkeypatch):
 
 def test_frames_and_words_are_refused_where_they_do_not_fit(table, no_room, monkeypatch):
     pandas = pytest.importorskip("pandas")
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 100_000)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 100_000)
     X, y = table
     with pytest.raises(MemoryError, match="the treatment of 2500 rows of 3 columns needs"):
         TablePreparer().fit(pandas.DataFrame(np.array(X)), y)
@@ -84,7 +84,7 @@ def test_other_estimators_get_all_rows_or_a_sentence(table, no_room, monkeypatch
     X, y = table
     model = make_pipeline(TablePreparer(), Ridge()).fit(X, y)
     assert model.score(X, y) > 0.1
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 50_000)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 50_000)
     with pytest.raises(MemoryError, match="a prepared copy of 2500 rows of 4 inputs needs"):
         model.predict(X)
 
@@ -135,7 +135,7 @@ _BOUNDED = """
 import sys, threading, time
 import numpy as np
 import mercer
-from mercer._machine import held_memory
+from mercer._runtime.machine import held_memory
 from mercer.auto.tuning import TUNING
 from mercer.auto.tuning import TUNING
 

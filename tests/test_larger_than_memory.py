@@ -36,9 +36,9 @@ def data(tmp_path_factory):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """As if this were a lot of data."""
-    monkeypatch.setattr("mercer._rows._LARGE", 2**20)
-    monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**19)
-    monkeypatch.setattr("mercer._array._CHUNK_SHARE", 12)
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 2**20)
+    monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**19)
+    monkeypatch.setattr("mercer._runtime.arrays._CHUNK_SHARE", 12)
     monkeypatch.setattr("mercer.maps.binning._PIECE_BYTES", 2**19)
 
 
@@ -73,7 +73,7 @@ def test_a_memory_map_is_fitted_and_predicted_without_a_copy(name, data, in_piec
 
 @pytest.mark.parametrize("name", ["fourier", "nystroem"])
 def test_conjugate_gradients_keep_to_the_memory_allowed(name, data, tmp_path, monkeypatch):
-    monkeypatch.setattr("mercer._array._CHUNK_SHARE", 8)
+    monkeypatch.setattr("mercer._runtime.arrays._CHUNK_SHARE", 8)
     X, y = data
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -170,7 +170,7 @@ def test_columns_that_lie_together_are_read_all_the_same(data, in_pieces, tmp_pa
 def test_numbers_that_are_not_floats_need_room_for_a_copy(data, in_pieces, monkeypatch):
     X, y = data
     whole = np.rint(np.array(X)).astype(np.int64)
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 6_000_000)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 6_000_000)
     with pytest.raises(
         MemoryError, match=r"a copy of X, whose numbers are int64, .*needs 6\.1 MB.*; store X as"
     ):

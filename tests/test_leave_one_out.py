@@ -115,7 +115,7 @@ def test_one_row_is_refused(rng):
 
 def test_what_does_not_fit_is_refused_before_it_begins(monkeypatch, rng):
     problem = exact(rng)
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 10)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10)
     with pytest.raises(MemoryError, match="the kernel matrix of 40 rows and its factor needs"):
         next(leave_one_out(problem, [0.1]))
 

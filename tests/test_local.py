@@ -22,7 +22,7 @@ from mercer import (
     losses,
     persistence,
 )
-from mercer._random import key_from
+from mercer._runtime.random import key_from
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import held_out
 from mercer.maps import LocalKernel
@@ -338,7 +338,7 @@ def test_answers_do_not_depend_on_how_rows_arrive(monkeypatch):
     whole = model.predict(X)
     single = [model.predict(X[i : i + 1])[0] for i in range(20)]
     np.testing.assert_allclose(single, whole[:20], atol=1e-12)
-    monkeypatch.setattr("mercer._array.row_chunks.__defaults__", (5000,))
+    monkeypatch.setattr("mercer._runtime.arrays.row_chunks.__defaults__", (5000,))
     np.testing.assert_allclose(model.predict(X), whole, atol=1e-12)
 
 

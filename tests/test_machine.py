@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from mercer import KernelRegressor, _machine
-from mercer._array import n_threads
+from mercer import KernelRegressor
+from mercer._runtime import machine as _machine
+from mercer._runtime.arrays import n_threads
 
 MB = 2**20
 VARIABLES = ("OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
@@ -76,7 +77,9 @@ def test_the_affinity_mask_is_heard():
 
 
 def counted(first, environment=None):
-    code = f"{first}\nfrom mercer._array import n_threads\nprint(n_threads(), n_threads(7))"
+    code = (
+        f"{first}\nfrom mercer._runtime.arrays import n_threads\nprint(n_threads(), n_threads(7))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
     )

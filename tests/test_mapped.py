@@ -170,7 +170,7 @@ def test_no_more_is_in_memory_than_is_being_read(tmp_path, monkeypatch):
     how = {"row_group_size": n, "use_dictionary": False, "data_page_size": 2**14}
     pq.write_table(table, tmp_path / "big.parquet", **how)
     del table
-    monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**19)
+    monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**19)
     taken = []
     pieces = mapped.parquet_pieces
 

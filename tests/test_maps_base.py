@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 import mercer.maps
 import mercer.maps.base
 from _conventions import parametrize_with_settings
-from mercer._rows import PreparedRows
+from mercer._runtime.rows import PreparedRows
 from mercer.designs import Dense, Lazy, Sparse
 from mercer.kernels import Stationary
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
@@ -218,8 +218,8 @@ class MapLaws:
             together = self.make()
             whole = together.fit_design(0.5 * data)
             with monkeypatch.context() as patch:
-                patch.setattr("mercer._rows._LARGE", 0)
-                patch.setattr("mercer._array.CHUNK_BYTES", 2000)
+                patch.setattr("mercer._runtime.rows._LARGE", 0)
+                patch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2000)
                 by_rows = self.make()
                 design = by_rows.fit_design(data, lambda rows: 0.5 * rows)
                 again = by_rows.design(PreparedRows(data, lambda rows: 0.5 * rows))

@@ -6,7 +6,7 @@ import sklearn.kernel_approximation
 from scipy import sparse
 
 import mercer.maps.nystroem
-from mercer._random import Slot, distinct
+from mercer._runtime.random import Slot, distinct
 from mercer.kernels import Gaussian, Laplacian, Product
 from mercer.maps import Nystroem
 from test_maps_base import MapLaws

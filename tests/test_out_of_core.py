@@ -29,7 +29,7 @@ SETTINGS = {"gamma": 0.5, "leaf_size": 100, "n_trees": 12, "random_state": 0, "n
 def folder(tmp_path, monkeypatch):
     """Where temporary files go, and nothing else."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("mercer._rows._LARGE", 2**10)
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 2**10)
     return tmp_path
 
 
@@ -175,7 +175,7 @@ _BOUNDED = """
 import sys, threading, time
 import numpy as np
 import mercer
-from mercer._machine import held_memory
+from mercer._runtime.machine import held_memory
 
 X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
 model = mercer.LocalKernelRegressor(gamma=0.05, leaf_size=100, n_trees=1, random_state=0, n_jobs=1)

@@ -17,10 +17,10 @@ from mercer import (
     KernelRegressor,
     LocalKernelRegressor,
     SparseKernelRegressor,
-    _state,
     maps,
 )
-from mercer._validation import is_plain
+from mercer._runtime import state as _state
+from mercer._runtime.validation import is_plain
 from mercer.designs.local import FEW_ROWS
 from mercer.estimators.few_rows import responses_of_few
 from mercer.estimators.preprocessing import Preprocessing
@@ -170,10 +170,10 @@ def test_memory_is_asked_for_where_little_of_it_may_be_taken():
 def test_free_memory_is_not_looked_up_for_a_row(monkeypatch):
     model, (X, _) = fitted("faded"), data()
     expected = model.predict(X[:1])
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 0)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 0)
     with pytest.raises(MemoryError):
         model.predict(X[:1])
-    monkeypatch.setattr("mercer._array._LITTLE", 2**20)
+    monkeypatch.setattr("mercer._runtime.arrays._LITTLE", 2**20)
     np.testing.assert_array_equal(model.predict(X[:1]), expected)
 
 

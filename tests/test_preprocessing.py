@@ -6,8 +6,8 @@ from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import mercer
-from mercer import _rows
-from mercer._rows import PreparedRows
+from mercer._runtime import rows as _rows
+from mercer._runtime.rows import PreparedRows
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler
 from mercer.maps import RandomFourier
 

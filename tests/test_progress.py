@@ -17,9 +17,9 @@ from mercer import (
     DualKernelSVC,
     KernelRegressor,
     LocalKernelRegressor,
-    _progress,
     persistence,
 )
+from mercer._runtime import progress as _progress
 from mercer.auto.tuning import TUNING
 
 

@@ -220,7 +220,7 @@ def test_what_would_not_fit_is_refused_with_the_name_of_the_file(tmp_path, name)
 
 def _in_use():
     with config_context(max_memory=2**50):
-        from mercer._config import memory_left
+        from mercer._runtime.config import memory_left
 
         return 2**50 - memory_left()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer._rows import PreparedRows, is_large, is_sparse, selected
+from mercer._runtime.rows import PreparedRows, is_large, is_sparse, selected
 from mercer.kernels import Gaussian, Laplacian, Perceptron, Smooth, Stump
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_read_before_it_is_asked_for(X):
 
 
 def test_all_rows_together_are_refused_where_they_would_not_fit(X, monkeypatch):
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 100)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"a prepared copy of 40 rows of 4 inputs needs 1.2 kB"):
         PreparedRows(X).together()
 
@@ -63,7 +63,7 @@ def test_only_large_matrices_are_worked_through_in_pieces(data, monkeypatch):
     assert not is_large(data)
     np.testing.assert_array_equal(array(selected(data, [2, 1])), array(data[[2, 1]]))
     assert not isinstance(selected(data, [2, 1]), PreparedRows)
-    monkeypatch.setattr("mercer._rows._LARGE", 0)
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 0)
     assert is_large(data)
     assert not is_large(np.array(["some", "texts"], dtype=object))
     some = selected(data, [2, 1])
@@ -90,7 +90,7 @@ def test_only_large_matrices_are_worked_through_in_pieces(data, monkeypatch):
 def test_scales_follow_from_rows_as_from_the_matrix(kernel, weighted, data, monkeypatch):
     weights = np.arange(40.0) if weighted else None
     expected = kernel.resolve(0.5 * data, weights)
-    monkeypatch.setattr("mercer._array.CHUNK_BYTES", 500)
+    monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 500)
     found = kernel.resolve(PreparedRows(data, halved), weights)
     assert found.is_resolved
     np.testing.assert_allclose(

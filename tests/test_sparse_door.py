@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer._sparse import sound
+from mercer._runtime.sparse import sound
 
 TESTS = Path(__file__).parent
 # What these take without looking for it: a design what its maker vouches for, and the preparation

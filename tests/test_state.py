@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-import mercer._state
+import mercer._runtime.state
 from mercer import DualKernelSVC, KernelClassifier, KernelRegressor, TablePreparer, kernels, maps
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
@@ -240,7 +240,7 @@ def test_kernels_are_checked_when_they_are_read(kernel, state):
 
 
 def test_examples_run(check_examples):
-    check_examples(mercer._state)
+    check_examples(mercer._runtime.state)
 
 
 # --- large arrays ----------------------------------------------------------------------------
@@ -255,16 +255,16 @@ def test_a_rule_of_large_arrays_is_looked_at_once_for_each_of_them():
 
     large, other, small = np.ones(5000), np.ones(5000), np.ones(5)
     for _ in range(3):
-        assert mercer._state.holds_once("rule", look, large)
+        assert mercer._runtime.state.holds_once("rule", look, large)
     assert len(looks) == 1
     for rule, array in (("rule", other), ("another rule", large), ("rule", large.copy())):
-        assert mercer._state.holds_once(rule, look, array)
+        assert mercer._runtime.state.holds_once(rule, look, array)
     assert len(looks) == 4
     for _ in range(2):
-        assert mercer._state.holds_once("rule", look, small)
-        assert not mercer._state.holds_once("broken", lambda: bool(look() and 0), large)
+        assert mercer._runtime.state.holds_once("rule", look, small)
+        assert not mercer._runtime.state.holds_once("broken", lambda: bool(look() and 0), large)
     assert len(looks) == 8
     place = id(large)
-    assert sum(place in key for key in mercer._state._kept_rules) == 2
+    assert sum(place in key for key in mercer._runtime.state._kept_rules) == 2
     del large
-    assert not any(place in key for key in mercer._state._kept_rules)
+    assert not any(place in key for key in mercer._runtime.state._kept_rules)

@@ -5,7 +5,7 @@ import weakref
 
 import numpy as np
 
-from mercer._threads import side_by_side
+from mercer._runtime.threads import side_by_side
 
 
 def test_results_come_in_the_order_of_the_works():

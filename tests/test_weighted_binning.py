@@ -11,7 +11,7 @@ from scipy import integrate, sparse, stats
 import mercer
 import mercer.kernels.smooth
 from mercer import kernels, persistence
-from mercer._random import Slot, Streams
+from mercer._runtime.random import Slot, Streams
 from mercer.designs import Binned, Weighted
 from mercer.kernels import Laplacian, Smooth
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
@@ -238,7 +238,7 @@ def test_the_place_of_values_is_counted_before_it_is_taken(monkeypatch):
     most = {}
     for kernel in (Laplacian(), Smooth()):
         asked = []
-        monkeypatch.setattr("mercer._array.check_memory", lambda n, *_: asked.append(n))  # noqa: B023
+        monkeypatch.setattr("mercer._runtime.arrays.check_memory", lambda n, *_: asked.append(n))  # noqa: B023
         RandomBinning(kernel, n_components=8, random_state=0).fit(data(100))
         most[type(kernel)] = max(asked)
     assert most[Smooth] - most[Laplacian] == 4 * 8 * 100

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelRegressor
-from mercer._words import shown
+from mercer._runtime.messages import shown
 
 
 def test_any_value_is_shown_on_one_short_line():

@@ -7,7 +7,7 @@ problem; a solver solves problems; an estimator names the choices.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mercer._config import config_context, get_config, set_config
+from mercer._runtime.config import config_context, get_config, set_config
 
 if TYPE_CHECKING:
     __version__: str

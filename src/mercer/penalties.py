@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._validation import name_from, number_at_least_0, real_number
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.validation import name_from, number_at_least_0, real_number
 
 __all__ = ["L1", "L2", "ElasticNet", "Penalty", "RKHSNorm", "get", "names"]
 

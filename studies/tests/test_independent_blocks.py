@@ -112,8 +112,8 @@ def test_block_size_must_be_a_whole_number(size, error):
 
 
 def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
-    monkeypatch.setattr("mercer._array.available_memory", lambda: 10_000)
-    monkeypatch.setattr("mercer._array._LITTLE", 0)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10_000)
+    monkeypatch.setattr("mercer._runtime.arrays._LITTLE", 0)
     with pytest.raises(MemoryError, match="lower block_size"):
         blocks(100).fit(*sample())
 

@@ -14,16 +14,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from mercer._array import n_threads
-from mercer._blas import blas_threads
-from mercer._callbacks import CallbackSupportMixin, with_callbacks
-from mercer._device import device_named
-from mercer._progress import verbosity
-from mercer._random import RandomStateLike, Slot, key_from, shuffled
-from mercer._rows import FarRows
-from mercer._state import Checked, State, is_array
-from mercer._validation import positive_number
-from mercer._weights import check_weights, group_codes
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.devices import device_named
+from mercer._runtime.progress import CallbackSupportMixin, verbosity, with_callbacks
+from mercer._runtime.random import RandomStateLike, Slot, key_from, shuffled
+from mercer._runtime.rows import FarRows
+from mercer._runtime.state import Checked, State, is_array
+from mercer._runtime.threads import blas_threads
+from mercer._runtime.validation import check_weights, group_codes, positive_number
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import STEPS, Form, Recipe, fit_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import real_number
+from mercer._runtime.validation import real_number
 from mercer.auto.targets import evened
 
 __all__ = ["Conformal"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._weights import weighted_mean
+from mercer._runtime.validation import weighted_mean
 from mercer.auto.targets import evened, log_shift, smeared
 from mercer.estimators.targets import signs, winners
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from mercer import kernels
-from mercer._blas import blas_threads
-from mercer._random import Slot, shuffled
-from mercer._threads import side_by_side
+from mercer._runtime.random import Slot, shuffled
+from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import rank_loss
 from mercer.auto.parts import Part

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import n_threads
-from mercer._blas import blas_threads
-from mercer._state import State, is_array, is_finite
-from mercer._validation import real_number
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.state import State, is_array, is_finite
+from mercer._runtime.threads import blas_threads
+from mercer._runtime.validation import real_number
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
 from mercer.estimators import KernelRegressor

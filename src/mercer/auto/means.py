@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
-from mercer._state import Checked, State
-from mercer._words import shown
+from mercer._runtime.messages import shown
+from mercer._runtime.state import Checked, State
 from mercer.estimators.local import LocalKernelClassifier, LocalKernelMachine, LocalKernelRegressor
 from mercer.estimators.targets import winners
 from mercer.preparation import TablePreparer

@@ -10,8 +10,8 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
-from mercer._random import RandomStateLike
-from mercer._state import State
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.state import State
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal

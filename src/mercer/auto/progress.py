@@ -10,8 +10,8 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from mercer._progress import is_heard, tell
-from mercer._validation import integer
+from mercer._runtime.progress import is_heard, tell
+from mercer._runtime.validation import integer
 from mercer.auto.leading import Outcome, Record
 from mercer.auto.leaves import Cut
 from mercer.auto.targets import LogTargetRegressor

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 
-from mercer._random import Slot, Streams
-from mercer._words import shown
+from mercer._runtime.messages import shown
+from mercer._runtime.random import Slot, Streams
 from mercer.auto.goals import Classes, Numbers
 from mercer.estimators.probabilities import Probabilities
 from mercer.estimators.targets import winners

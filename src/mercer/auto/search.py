@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import n_threads
-from mercer._blas import blas_threads
-from mercer._threads import side_by_side
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.auto.bench import Bench
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, promising, rank_loss

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from mercer._array import row_chunks
-from mercer._state import Checked, State, is_finite
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.state import Checked, State, is_finite
 from mercer.auto.means import answer
 
 __all__ = ["LogShift", "LogTargetRegressor", "log_shift", "smeared"]

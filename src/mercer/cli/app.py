@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from mercer._words import printable
+from mercer._runtime.messages import printable
 from mercer.cli import compare, fit, model_card, predict, show
 from mercer.cli.options import LIMIT, say
 

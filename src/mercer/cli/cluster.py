@@ -221,7 +221,7 @@ class Counts:
 
     def in_words(self, n_workers: int) -> str:
         """As the line of a fit that goes on has it."""
-        from mercer._array import format_bytes
+        from mercer._runtime.arrays import format_bytes
 
         lost = f", {self.missed} shards made again" if self.missed else ""
         return f"{format_bytes(self.bytes_moved)} moved, {n_workers} workers{lost}"
@@ -296,7 +296,7 @@ class _Progress:
 
     def refresh(self) -> None:
         """Change the line, and add one where every stage is wanted, if it is time."""
-        from mercer._progress import tell
+        from mercer._runtime.progress import tell
 
         now = time.perf_counter()
         if now - self._shown >= _OFTEN:

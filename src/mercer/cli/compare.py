@@ -146,7 +146,7 @@ def _run(data: Dataset, plan: Plan, lines: Path) -> Comparison:
 def _plan(
     methods: str | None, sizes: str | None, fast: bool, seed: int, n_jobs: int | None
 ) -> Plan:
-    from mercer._array import n_threads
+    from mercer._runtime.arrays import n_threads
     from mercer.compare.comparison import Plan
 
     settings: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs}
@@ -208,7 +208,7 @@ def _progress() -> Iterator[Callable[[float, str], None]]:
 def _table(records: Sequence[Record]) -> Table:
     from rich.markup import escape
 
-    from mercer._words import printable
+    from mercer._runtime.messages import printable
 
     data = records[0]["data"]
     regression = data["task"] == "regression"
@@ -257,7 +257,7 @@ def _digits(value: float) -> str:
 
 def _bytes(value: float) -> str:
     """Three digits and a unit."""
-    from mercer._array import format_bytes
+    from mercer._runtime.arrays import format_bytes
 
     number, unit = format_bytes(value).split()
     return f"{float(number):.3g} {unit}" if float(number) < 1000 else f"{float(number):.0f} {unit}"

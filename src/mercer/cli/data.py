@@ -197,7 +197,7 @@ def no_target(text: str, columns: Sequence[str] | None) -> ValueError:
 
 def _stays_in_file(path: Path, out_of_core: bool) -> bool:
     """Whether a table is to be read a number of rows at a time: asked for, or too large."""
-    from mercer._array import available_memory
+    from mercer._runtime.arrays import available_memory
     from mercer.datasets import mapped
 
     if out_of_core or not mapped.is_parquet(path):

@@ -272,7 +272,7 @@ def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
 
 def tell(summary: dict[str, Any]) -> None:
     """Print for people what a fit came to."""
-    from mercer._array import format_bytes
+    from mercer._runtime.arrays import format_bytes
 
     say(
         f"fitted {summary['n']} rows, {summary['d']} inputs, {form_words(summary)} in "

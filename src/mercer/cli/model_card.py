@@ -97,8 +97,8 @@ def _tell(content: dict[str, Any]) -> None:
     """Print for people what a model file holds."""
     from rich.markup import escape
 
-    from mercer._array import format_bytes
-    from mercer._words import printable
+    from mercer._runtime.arrays import format_bytes
+    from mercer._runtime.messages import printable
     from mercer.cli.fitting import form_words
 
     facts = {

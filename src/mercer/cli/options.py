@@ -42,7 +42,7 @@ Jobs = Annotated[int | None, typer.Option(help="Threads; -1 or nothing takes eve
 def _limit(context: typer.Context, size: str | None) -> str | None:
     """Keep to so much memory until the command is over."""
     if size is not None:
-        from mercer._config import config_context
+        from mercer._runtime.config import config_context
 
         limit = config_context(max_memory=size)
         try:
@@ -110,14 +110,14 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 def echo(text: str) -> None:
     """Print a result for people on standard output, control characters escaped."""
-    from mercer._words import printable
+    from mercer._runtime.messages import printable
 
     typer.echo(printable(text))
 
 
 def say(text: str) -> None:
     """Print a message for people on standard error, control characters escaped."""
-    from mercer._words import printable
+    from mercer._runtime.messages import printable
 
     # The console of a spinner or a bar clears its line before it prints.
     console = _live[-1] if _live else _console(stderr=True)

@@ -121,7 +121,7 @@ def check_outputs(outputs: Sequence[Output], inputs: dict[str, Path], force: boo
 
 def check_writable(path: Path) -> None:
     """Refuse before the work a file that could not be written after it."""
-    from mercer._files import longest_name
+    from mercer._runtime.files import longest_name
 
     shown = _short(path)
     target = os.path.realpath(path)  # of a symbolic link, which the writer follows

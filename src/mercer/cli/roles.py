@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mercer._words import shown
+from mercer._runtime.messages import shown
 
 
 @dataclass(frozen=True)

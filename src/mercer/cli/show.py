@@ -56,7 +56,7 @@ def _info() -> dict[str, Any]:
     from importlib import metadata
 
     from mercer import _core
-    from mercer._device import describe_devices
+    from mercer._runtime.devices import describe_devices
     from mercer.compare.records import environment
 
     content = environment()
@@ -75,7 +75,7 @@ def _info() -> dict[str, Any]:
 
 
 def _words(name: str, value: Any) -> str:
-    from mercer._array import format_bytes
+    from mercer._runtime.arrays import format_bytes
 
     if name == "available_memory":
         return "unknown" if value is None else format_bytes(value)

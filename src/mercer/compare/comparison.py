@@ -14,7 +14,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mercer import persistence
-from mercer._array import available_memory, format_bytes, n_threads
+from mercer._runtime.arrays import available_memory, format_bytes, n_threads
 from mercer.compare import memory, records
 from mercer.compare.methods import DEFAULT, EXACT_ROWS, METHODS, TOLERANCE, Method
 from mercer.compare.metrics import scores

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mercer import __version__
-from mercer._array import available_memory, n_threads
+from mercer._runtime.arrays import available_memory, n_threads
 from mercer.datasets import Dataset, Split
 
 __all__ = ["append", "describe_data", "environment", "new_run", "plain", "quiet", "read"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 
-from mercer._state import Checked
+from mercer._runtime.state import Checked
 from mercer.dask.packages import package
 
 __all__ = ["DaskClassifier", "DaskModel", "DaskRegressor"]

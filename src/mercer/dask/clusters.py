@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import mercer
-from mercer._machine import cores
-from mercer._progress import tell
-from mercer._words import shown
+from mercer._runtime.machine import cores
+from mercer._runtime.messages import shown
+from mercer._runtime.progress import tell
 from mercer.dask.packages import package
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from mercer._progress import tell
+from mercer._runtime.progress import tell
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._words import shown
+from mercer._runtime.messages import shown
 from mercer.dask.engine import DaskEngine
 from mercer.dask.packages import package
 from mercer.distributed import parquet

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._blas import blas_threads
+from mercer._runtime.threads import blas_threads
 from mercer.dask.packages import package
 from mercer.distributed.engine import add_in_pairs
 from mercer.distributed.memory import WORKER, Memory

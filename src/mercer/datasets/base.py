@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import Matrix
+from mercer._runtime.arrays import Matrix
 
 
 class DataError(ValueError):

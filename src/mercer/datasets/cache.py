@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mercer._files import write_atomically
+from mercer._runtime.files import write_atomically
 
 from .base import DataError
 from .registry import File, Prepared

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 
 from .base import DataError
 

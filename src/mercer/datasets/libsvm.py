@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
-from mercer._sparse import check_shape
+from mercer._runtime.sparse import check_shape
 
 from .base import DataError, Table
 from .files import Input

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer._array import chunk_bytes, format_bytes
-from mercer._files import remove_leftovers, write_atomically
+from mercer._runtime.arrays import chunk_bytes, format_bytes
+from mercer._runtime.files import remove_leftovers, write_atomically
 
 from .base import DataError, Table
 from .files import Input, existing

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 
 from .arrow import first_line, pyarrow
 from .base import DataError

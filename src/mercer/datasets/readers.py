@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._array import check_memory
-from mercer._files import array_header
-from mercer._sparse import check_shape, compressed, sound
-from mercer._words import shown
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.files import array_header
+from mercer._runtime.messages import shown
+from mercer._runtime.sparse import check_shape, compressed, sound
 
 from .arrow import near
 from .base import DataError, Table

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import check_memory, chunk_bytes
+from mercer._runtime.arrays import check_memory, chunk_bytes
 
 from .arrow import first_line, is_number, is_text, listed, near, pyarrow, refuse_repeated
 from .base import DataError, Table

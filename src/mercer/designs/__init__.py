@@ -8,7 +8,7 @@ for; ``KernelColumns`` does so for the kernel against landmarks, ``Local`` for t
 
 from typing import Any
 
-from mercer._config import device_in_force
+from mercer._runtime.config import device_in_force
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.columns import select, side_by_side

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import Index, Matrix, check_memory, row_chunks
-from mercer._device import Device
-from mercer._rows import Data
+from mercer._runtime.arrays import Index, Matrix, check_memory, row_chunks
+from mercer._runtime.devices import Device
+from mercer._runtime.rows import Data
 
 __all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Index, check_memory, n_threads
-from mercer._rows import Data
+from mercer._runtime.arrays import Index, check_memory, n_threads
+from mercer._runtime.rows import Data
 from mercer.designs.base import Design, check_gram, float_dtype
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.sparse import Sparse

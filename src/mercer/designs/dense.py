@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import _core
-from mercer._array import Index, n_threads, row_chunks
-from mercer._rows import Data
+from mercer._runtime.arrays import Index, n_threads, row_chunks
+from mercer._runtime.rows import Data
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
 
 __all__ = ["Dense"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import (
+from mercer._runtime.arrays import (
     Index,
     Matrix,
     available_memory,
@@ -17,9 +17,9 @@ from mercer._array import (
     n_threads,
     row_chunks,
 )
-from mercer._device import Device
-from mercer._rows import Data, PreparedRows
-from mercer._validation import column_indices, float_type
+from mercer._runtime.devices import Device
+from mercer._runtime.rows import Data, PreparedRows
+from mercer._runtime.validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.dense import Dense
 from mercer.designs.kernel_rows import (

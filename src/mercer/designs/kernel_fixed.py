@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import available_memory, check_memory
-from mercer._rows import PreparedRows
+from mercer._runtime.arrays import available_memory, check_memory
+from mercer._runtime.rows import PreparedRows
 from mercer.designs.kernel import WHOLE_SHARE, KernelColumns
 from mercer.designs.kernel_rows import InCore
 from mercer.kernels.distances import fill_fixed

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Matrix, n_threads, row_chunks
-from mercer._rows import Data, PreparedRows, bytes_per_row, is_sparse
+from mercer._runtime.arrays import Matrix, n_threads, row_chunks
+from mercer._runtime.rows import Data, PreparedRows, bytes_per_row, is_sparse
 from mercer.kernels import Kernel, Stationary
 
 __all__ = [

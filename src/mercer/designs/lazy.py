@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mercer._array import Index, Matrix, n_threads, row_chunks
-from mercer._rows import Data, bytes_per_row, selected
+from mercer._runtime.arrays import Index, Matrix, n_threads, row_chunks
+from mercer._runtime.rows import Data, bytes_per_row, selected
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.dense import Dense
 

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Index, Matrix, check_memory, n_threads
-from mercer._config import device_in_force
-from mercer._device import Device
-from mercer._rows import Data, PreparedRows
-from mercer._threads import side_by_side
-from mercer._validation import column_indices, float_type
+from mercer._runtime.arrays import Index, Matrix, check_memory, n_threads
+from mercer._runtime.config import device_in_force
+from mercer._runtime.devices import Device
+from mercer._runtime.rows import Data, PreparedRows
+from mercer._runtime.threads import side_by_side
+from mercer._runtime.validation import column_indices, float_type
 from mercer.designs.base import Design
 from mercer.designs.kernel import KernelColumns
 from mercer.designs.kernel_rows import InCore, in_core

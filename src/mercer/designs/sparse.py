@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import Index, n_threads
-from mercer._rows import Data
-from mercer._sparse import sound
+from mercer._runtime.arrays import Index, n_threads
+from mercer._runtime.rows import Data
+from mercer._runtime.sparse import sound
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
 
 __all__ = ["Sparse"]

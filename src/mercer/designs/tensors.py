@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from mercer._device_array import DeviceArray, on_host
-from mercer._state import Checked
+from mercer._runtime.device_arrays import DeviceArray, on_host
+from mercer._runtime.state import Checked
 
 __all__ = ["CheckedOnDevice", "example_of"]
 

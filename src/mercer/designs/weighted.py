@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Index, check_memory
-from mercer._rows import Data
+from mercer._runtime.arrays import Index, check_memory
+from mercer._runtime.rows import Data
 from mercer.designs.binned import Binned
 
 __all__ = ["Weighted"]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._validation import matrix
+from mercer._runtime.validation import matrix
 from mercer.designs import Design, Occupancy
 from mercer.estimators.base import FeatureModel
 from mercer.maps import RandomBinning

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer._validation import flag, name_from, positive_integer
+from mercer._runtime.validation import flag, name_from, positive_integer
 
 __all__ = ["METHODS", "EpochCost", "epoch_cost", "kernel_bytes"]
 

@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from mercer import kernels
-from mercer._array import check_memory, row_chunks
-from mercer._validation import matrix
+from mercer._runtime.arrays import check_memory, row_chunks
+from mercer._runtime.validation import matrix
 from mercer.designs import Dense, Design, Lazy, Sparse
 from mercer.maps import FeatureMap
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 from mercer.auto.base import AutoKernelMachine
 from mercer.auto.tuning import TUNING
 from mercer.distributed.engine import Engine

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import maps
-from mercer._blas import blas_threads
-from mercer._rows import PreparedRows
+from mercer._runtime.rows import PreparedRows
+from mercer._runtime.threads import blas_threads
 from mercer.designs import Occupancy
 from mercer.distributed.engine import Engine
 from mercer.distributed.shards import Shard, gathered, summed

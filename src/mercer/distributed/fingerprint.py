@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import row_chunks
+from mercer._runtime.arrays import row_chunks
 from mercer.distributed.engine import Engine
 from mercer.distributed.memory import Memory
 from mercer.distributed.shards import Shard, add, gathered

@@ -11,11 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mercer import maps
-from mercer._array import format_bytes
-from mercer._callbacks import with_callbacks
-from mercer._progress import Iterations, is_heard
-from mercer._sparse import sound
-from mercer._weights import numbers
+from mercer._runtime.arrays import format_bytes
+from mercer._runtime.progress import Iterations, is_heard, with_callbacks
+from mercer._runtime.sparse import sound
+from mercer._runtime.validation import numbers
 from mercer.distributed.engine import Engine
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.memory import Memory

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import available_memory, check_memory, format_bytes
-from mercer._blas import blas_threads
-from mercer._random import Slot, distinct
+from mercer._runtime.arrays import available_memory, check_memory, format_bytes
+from mercer._runtime.random import Slot, distinct
+from mercer._runtime.threads import blas_threads
 from mercer.distributed.engine import Engine, Handle
 from mercer.distributed.memory import Memory
 from mercer.distributed.shards import Shard, gathered

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, row_chunks
+from mercer._runtime.arrays import Matrix, row_chunks
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import Columns, RemoteEquations, SettledPart

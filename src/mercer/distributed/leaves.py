@@ -14,9 +14,9 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, validate_data
 
-from mercer._array import available_memory
-from mercer._rows import PreparedRows
-from mercer._sparse import sound
+from mercer._runtime.arrays import available_memory
+from mercer._runtime.rows import PreparedRows
+from mercer._runtime.sparse import sound
 from mercer.distributed.engine import Engine
 from mercer.distributed.forest import Forest
 from mercer.distributed.memory import Memory

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import maps, solvers
-from mercer._rows import PreparedRows
+from mercer._runtime.rows import PreparedRows
 from mercer.designs import Design, KernelColumns
 from mercer.distributed.engine import Engine
 from mercer.distributed.features import fit_map, resolved_kernel

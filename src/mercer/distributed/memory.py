@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mercer._config import config_context
-from mercer._machine import held_memory
+from mercer._runtime.config import config_context
+from mercer._runtime.machine import held_memory
 
 __all__ = ["WORKER", "Memory"]
 

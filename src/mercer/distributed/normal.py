@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import available_memory, row_chunks
+from mercer._runtime.arrays import available_memory, row_chunks
 from mercer.distributed.engine import Handle
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import Columns, RemoteEquations, SettledPart

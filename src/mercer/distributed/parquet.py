@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 from mercer.datasets import DataError
 from mercer.datasets.arrow import is_number, is_text, near, pyarrow
 from mercer.datasets.files import Input

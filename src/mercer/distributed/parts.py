@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from mercer._blas import blas_threads
-from mercer._rows import PreparedRows, selected
-from mercer._sparse import sound
+from mercer._runtime.rows import PreparedRows, selected
+from mercer._runtime.sparse import sound
+from mercer._runtime.threads import blas_threads
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import available_memory
-from mercer._random import Slot, Streams
-from mercer._rows import Data
+from mercer._runtime.arrays import available_memory
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.rows import Data
 from mercer.distributed.engine import Handle
 from mercer.distributed.fingerprint import digest_of_shards
 from mercer.distributed.memory import Memory

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer._array import row_chunks
-from mercer._rows import PreparedRows, is_sparse
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.rows import PreparedRows, is_sparse
 from mercer.distributed.engine import Engine
 from mercer.distributed.memory import Memory
 from mercer.distributed.shards import Shard

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import Index, check_memory
-from mercer._rows import FarRows, PreparedRows
+from mercer._runtime.arrays import Index, check_memory
+from mercer._runtime.rows import FarRows, PreparedRows
 from mercer.auto.targets import LogShift, log_shift
 from mercer.distributed.engine import Engine
 from mercer.distributed.memory import Memory

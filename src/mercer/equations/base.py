@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import available_memory
-from mercer._device_array import contiguous, copied, on_host
-from mercer._rows import Data
+from mercer._runtime.arrays import available_memory
+from mercer._runtime.device_arrays import contiguous, copied, on_host
+from mercer._runtime.rows import Data
 from mercer.designs import Design
 from mercer.equations.block import EquationBlock
 from mercer.equations.on_device import row_part

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
 
-from mercer._array import check_memory, row_chunks
+from mercer._runtime.arrays import check_memory, row_chunks
 from mercer.designs import Design
 from mercer.equations.factor import LARGE, lower_in_place
 from mercer.equations.row_space import point_of_rows

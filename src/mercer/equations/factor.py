@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.linalg import lapack
 
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 
 __all__ = ["LARGE", "Factor", "lower", "lower_in_place"]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._device_array import inner, on_host, zeros
+from mercer._runtime.device_arrays import inner, on_host, zeros
 from mercer.equations.base import Arrays, Equations, Functions
 from mercer.equations.block import EquationBlock
 from mercer.problem import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._device_array import inner, on_host, placed, zeros
+from mercer._runtime.device_arrays import inner, on_host, placed, zeros
 from mercer.equations.base import Arrays, Equations, Functions
 from mercer.equations.block import EquationBlock
 from mercer.equations.on_device import row_part

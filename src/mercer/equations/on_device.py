@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._device import Device, exact_float32
-from mercer._device_array import DeviceArray, on_host, placed, zeros
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.device_arrays import DeviceArray, on_host, placed, zeros
+from mercer._runtime.devices import Device, exact_float32
 from mercer.designs import Design
 from mercer.equations.factor import Factor
 from mercer.equations.parts import RowPart

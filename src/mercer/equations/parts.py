@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device_array import zeros
+from mercer._runtime.device_arrays import zeros
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, check_memory, row_chunks
-from mercer._blas import blas_threads
-from mercer._rows import Data
-from mercer._threads import side_by_side
+from mercer._runtime.arrays import Matrix, check_memory, row_chunks
+from mercer._runtime.rows import Data
+from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.designs import Dense, Lazy
 from mercer.equations.factor import Factor
 from mercer.kernels import Kernel

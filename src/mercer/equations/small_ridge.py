@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from mercer._blas import cholesky_in_place
+from mercer._runtime.threads import cholesky_in_place
 from mercer.designs.kernel_rows import times
 
 __all__ = ["LEAST_SINGLE", "kernel_ridge", "refined_kernel_ridge", "ridge_regressions"]

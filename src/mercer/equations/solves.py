@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device_array import DeviceArray
+from mercer._runtime.device_arrays import DeviceArray
 from mercer.equations.block import EquationBlock
 from mercer.equations.factor import Factor
 from mercer.equations.on_device import DeviceFactor

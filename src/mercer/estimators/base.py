@@ -12,14 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
-from mercer._callbacks import CallbackSupportMixin
-from mercer._device_array import DeviceArray
-from mercer._progress import Iterations, is_heard
-from mercer._random import check_random_state
-from mercer._rows import Data, PreparedRows
-from mercer._sparse import sound
-from mercer._state import Checked, State
-from mercer._validation import flag, float_type, is_plain
+from mercer._runtime.device_arrays import DeviceArray
+from mercer._runtime.progress import CallbackSupportMixin, Iterations, is_heard
+from mercer._runtime.random import check_random_state
+from mercer._runtime.rows import Data, PreparedRows
+from mercer._runtime.sparse import sound
+from mercer._runtime.state import Checked, State
+from mercer._runtime.validation import flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.few_rows import responses_of_few
 from mercer.estimators.inputs import float_types, numbers

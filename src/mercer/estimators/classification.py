@@ -13,12 +13,12 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
-from mercer._array_api import of_any_kind
-from mercer._callbacks import with_callbacks
-from mercer._device_array import on_host
-from mercer._state import State
-from mercer._validation import float_type, is_name, name_from
-from mercer._words import shown
+from mercer._runtime.array_api import of_any_kind
+from mercer._runtime.device_arrays import on_host
+from mercer._runtime.messages import shown
+from mercer._runtime.progress import with_callbacks
+from mercer._runtime.state import State
+from mercer._runtime.validation import float_type, is_name, name_from
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mercer._config import config_context
-from mercer._device import device_named
-from mercer._words import shown
+from mercer._runtime.config import config_context
+from mercer._runtime.devices import device_named
+from mercer._runtime.messages import shown
 from mercer.designs import Design
 
 __all__ = ["device_of", "on_device", "on_device_if_there"]

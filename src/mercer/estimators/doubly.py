@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer._array import Matrix
-from mercer._random import RandomStateLike
-from mercer._rows import Data
-from mercer._state import State
-from mercer._validation import float_type
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.rows import Data
+from mercer._runtime.state import State
+from mercer._runtime.validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification

@@ -15,12 +15,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
-from mercer._array import Matrix, row_chunks
-from mercer._progress import Iterations, is_heard
-from mercer._random import RandomStateLike, check_random_state
-from mercer._sparse import sound
-from mercer._state import Checked, State
-from mercer._validation import flag, is_name, is_plain, name_from, positive_number
+from mercer._runtime.arrays import Matrix, row_chunks
+from mercer._runtime.progress import Iterations, is_heard
+from mercer._runtime.random import RandomStateLike, check_random_state
+from mercer._runtime.sparse import sound
+from mercer._runtime.state import Checked, State
+from mercer._runtime.validation import flag, is_name, is_plain, name_from, positive_number
 from mercer.estimators._documentation import SHARED, documented
 from mercer.estimators.base import raise_if_interrupted
 from mercer.estimators.inputs import float_types

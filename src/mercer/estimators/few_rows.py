@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import chunk_bytes
-from mercer._config import nothing_is_set
-from mercer._validation import is_plain
+from mercer._runtime.arrays import chunk_bytes
+from mercer._runtime.config import nothing_is_set
+from mercer._runtime.validation import is_plain
 from mercer.maps import FeatureMap
 
 __all__ = ["responses_of_few"]

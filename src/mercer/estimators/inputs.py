@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import check_memory
-from mercer._rows import is_large
-from mercer._weights import check_weights, numbers
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.rows import is_large
+from mercer._runtime.validation import check_weights, numbers
 
 __all__ = ["check_weights", "float_types", "numbers"]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import available_memory, check_memory, n_threads
-from mercer._config import device_in_force
-from mercer._random import RandomStateLike
-from mercer._rows import PreparedRows, is_far, is_large, is_sparse
-from mercer._validation import positive_integer, positive_number
-from mercer._words import shown
+from mercer._runtime.arrays import available_memory, check_memory, n_threads
+from mercer._runtime.config import device_in_force
+from mercer._runtime.messages import shown
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.rows import PreparedRows, is_far, is_large, is_sparse
+from mercer._runtime.validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import maps, penalties, solvers
-from mercer._array import available_memory, check_memory
-from mercer._random import RandomStateLike
-from mercer._state import State
-from mercer._validation import is_name, positive_integer
+from mercer._runtime.arrays import available_memory, check_memory
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.state import State
+from mercer._runtime.validation import is_name, positive_integer
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._state import State, holds_once, is_array, is_finite
-from mercer._validation import flag, is_name
+from mercer._runtime.state import State, holds_once, is_array, is_finite
+from mercer._runtime.validation import flag, is_name
 from mercer.equations.posterior import (
     FeatureKernel,
     FeaturePosterior,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._rows import Data
+from mercer._runtime.rows import Data
 from mercer.designs import Design
 from mercer.maps import FeatureMap
 from mercer.problem import Problem

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from mercer import maps
-from mercer._array import check_memory
-from mercer._device_array import on_host
-from mercer._rows import PreparedRows, is_large
-from mercer._sparse import sound
-from mercer._validation import is_name
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.device_arrays import on_host
+from mercer._runtime.rows import PreparedRows, is_large
+from mercer._runtime.sparse import sound
+from mercer._runtime.validation import is_name
 from mercer.estimators.inputs import float_types
 from mercer.kernels.precomputed import NEW, Precomputed, numbered
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import solvers
-from mercer._array import Matrix, check_memory, row_chunks
-from mercer._rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
+from mercer._runtime.arrays import Matrix, check_memory, row_chunks
+from mercer._runtime.rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
 from mercer.designs import Design, KernelColumns
 from mercer.estimators.targets import unit_of
 from mercer.losses import Loss

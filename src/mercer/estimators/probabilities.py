@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._random import Slot, Streams
-from mercer._rows import PreparedRows, is_far, is_sparse
-from mercer._state import State
-from mercer._weights import weighted_mean
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.rows import PreparedRows, is_far, is_sparse
+from mercer._runtime.state import State
+from mercer._runtime.validation import weighted_mean
 from mercer.estimators.device import on_device
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import winners

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from mercer._callbacks import with_callbacks
-from mercer._state import State
-from mercer._validation import flag, float_type
+from mercer._runtime.progress import with_callbacks
+from mercer._runtime.state import State
+from mercer._runtime.validation import flag, float_type
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.inputs import check_weights

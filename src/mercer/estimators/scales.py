@@ -13,13 +13,21 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from mercer._blas import blas_threads
-from mercer._random import RandomStateLike, Slot, key_from, shuffled
-from mercer._rows import PreparedRows
-from mercer._sparse import sound
-from mercer._state import Checked, State
-from mercer._validation import flag, is_name, is_plain, name_from, positive_integer, real_number
-from mercer._weights import check_weights, weighted_mean
+from mercer._runtime.random import RandomStateLike, Slot, key_from, shuffled
+from mercer._runtime.rows import PreparedRows
+from mercer._runtime.sparse import sound
+from mercer._runtime.state import Checked, State
+from mercer._runtime.threads import blas_threads
+from mercer._runtime.validation import (
+    check_weights,
+    flag,
+    is_name,
+    is_plain,
+    name_from,
+    positive_integer,
+    real_number,
+    weighted_mean,
+)
 from mercer.equations.small_ridge import kernel_ridge, ridge_regressions
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.lasso_scales import lasso_scales

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import solvers
-from mercer._random import RandomStateLike, Slot, Streams, key_from
-from mercer._rows import Data
-from mercer._validation import name_from, real_number
+from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from
+from mercer._runtime.rows import Data
+from mercer._runtime.validation import name_from, real_number
 from mercer.designs import Design
 from mercer.estimators.preprocessing import Rows
 from mercer.losses import Loss

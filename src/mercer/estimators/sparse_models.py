@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from mercer import penalties, solvers
-from mercer._random import RandomStateLike
-from mercer._validation import is_name, name_from, positive_integer
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.validation import is_name, name_from, positive_integer
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.classification import Classification

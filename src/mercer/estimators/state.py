@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer._state import State, is_array, is_finite
+from mercer._runtime.state import State, is_array, is_finite
 from mercer.kernels.precomputed import Precomputed
 from mercer.maps import FeatureMap
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 
 from mercer import losses
-from mercer._sparse import holds_dates
-from mercer._words import shown
+from mercer._runtime.messages import shown
+from mercer._runtime.sparse import holds_dates
 from mercer.estimators.inputs import check_weights
 from mercer.losses import Loss
 

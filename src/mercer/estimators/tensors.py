@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from mercer._array import row_chunks
-from mercer._device_array import DeviceArray, on_host, placed, zeros
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.device_arrays import DeviceArray, on_host, placed, zeros
 from mercer.designs.tensors import example_of
 
 __all__ = ["device_responses", "labels_of"]

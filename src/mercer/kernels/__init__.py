@@ -13,7 +13,7 @@ from collections.abc import Callable as Function
 from functools import cache
 from typing import Any
 
-from mercer._validation import scale_of_distance
+from mercer._runtime.validation import scale_of_distance
 from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stationary
 from mercer.kernels.combined import Scaled, Sum, Times
 from mercer.kernels.dots import Linear

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, check_memory, row_chunks
-from mercer._random import Streams
-from mercer._rows import Data, PreparedRows
-from mercer._validation import matrix, scale_of_distance
+from mercer._runtime.arrays import Matrix, check_memory, row_chunks
+from mercer._runtime.random import Streams
+from mercer._runtime.rows import Data, PreparedRows
+from mercer._runtime.validation import matrix, scale_of_distance
 from mercer.kernels.distances import (
     blocks,
     centre_of,

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Matrix, row_chunks
-from mercer._random import Slot, Streams
-from mercer._validation import is_listed, positive_number
+from mercer._runtime.arrays import Matrix, row_chunks
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.validation import is_listed, positive_number
 from mercer.kernels.base import Gamma, Kernel, NotRepresentable
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Matrix, n_threads, row_chunks
-from mercer._rows import Data, PreparedRows, is_sparse
+from mercer._runtime.arrays import Matrix, n_threads, row_chunks
+from mercer._runtime.rows import Data, PreparedRows, is_sparse
 
 # Below this fraction of |x|^2 + |y|^2 the expanded square has lost too many digits to be kept.
 _CANCELLED = 1e-6

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, row_chunks
-from mercer._rows import is_sparse
-from mercer._validation import matrix
+from mercer._runtime.arrays import Matrix, row_chunks
+from mercer._runtime.rows import is_sparse
+from mercer._runtime.validation import matrix
 from mercer.kernels.base import Kernel
 from mercer.kernels.distances import row_cost, scaled
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betainc, gammaln
 
-from mercer._array import Matrix, row_chunks
-from mercer._validation import flag, matrix, positive_number
+from mercer._runtime.arrays import Matrix, row_chunks
+from mercer._runtime.validation import flag, matrix, positive_number
 from mercer.kernels.base import Kernel, Stationary
 from mercer.kernels.distances import blocks, distances, row_cost, scaled
 

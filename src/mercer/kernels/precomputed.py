@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Matrix
-from mercer._validation import matrix
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.validation import matrix
 from mercer.kernels.base import Kernel
 
 __all__ = ["NEW", "Precomputed", "numbered"]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Matrix
-from mercer._random import Slot, Streams
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.random import Slot, Streams
 from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
-from mercer._random import Streams
-from mercer._validation import positive_number
+from mercer._runtime.random import Streams
+from mercer._runtime.validation import positive_number
 from mercer.kernels.spectral import Spectral
 from mercer.kernels.stationary import ONE_INPUT_ALONE, gamma_widths
 

@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Matrix, check_memory, n_threads
+from mercer._runtime.arrays import Matrix, check_memory, n_threads
 from mercer.kernels.base import Kernel, Stationary
 from mercer.kernels.distances import scaled
 

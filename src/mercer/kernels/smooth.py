@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
-from mercer._array import Matrix
-from mercer._random import Slot, Streams
-from mercer._validation import real_number
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.validation import real_number
 from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products
 from mercer.kernels.stationary import gamma_widths

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
-from mercer._random import Slot, Streams
+from mercer._runtime.random import Slot, Streams
 from mercer.kernels.base import Kernel, NotRepresentable, Stationary
 
 

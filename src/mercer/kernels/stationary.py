@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from mercer._array import Matrix
-from mercer._random import Slot, Streams
-from mercer._validation import flag
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.validation import flag
 from mercer.kernels.distances import coordinate_products
 from mercer.kernels.spectral import Spectral
 

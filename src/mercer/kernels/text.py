@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, row_chunks
-from mercer._validation import flag, is_listed, name_from, positive_integer
+from mercer._runtime.arrays import Matrix, row_chunks
+from mercer._runtime.validation import flag, is_listed, name_from, positive_integer
 from mercer.kernels.base import Kernel
 
 

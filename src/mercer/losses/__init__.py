@@ -7,7 +7,7 @@ table. With a functor in ``cpp/compute/loss.hpp`` asynchronous steps take it, to
 
 from __future__ import annotations
 
-from mercer._validation import name_from
+from mercer._runtime.validation import name_from
 from mercer.losses.base import Loss
 from mercer.losses.classification import Logistic, Sigmoid, SmoothHinge, SquaredHinge
 from mercer.losses.counts import Gamma, Poisson, Tweedie

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from mercer._validation import real_number
+from mercer._runtime.validation import real_number
 from mercer.losses.base import Loss
 
 __all__ = ["Gamma", "Poisson", "Tweedie"]

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._validation import positive_number
+from mercer._runtime.validation import positive_number
 from mercer.losses.base import Loss
 
 __all__ = ["Correntropy", "Huber", "Squared"]

@@ -7,9 +7,9 @@ from typing import Any
 from sklearn.base import clone
 
 from mercer import kernels
-from mercer._random import RandomStateLike
-from mercer._validation import scale_of_distance
-from mercer._words import shown
+from mercer._runtime.messages import shown
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.validation import scale_of_distance
 from mercer.kernels.base import Gamma
 from mercer.maps.base import FeatureMap
 from mercer.maps.binning import RandomBinning

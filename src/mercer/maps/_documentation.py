@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mercer._documentation import documented, entries
+from mercer._runtime.documentation import documented, entries
 
 __all__ = ["COSINES", "NESTED", "SHARED", "SIGNS", "documented"]
 

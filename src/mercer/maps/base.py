@@ -14,13 +14,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
-from mercer._array import Matrix, available_memory, check_memory, is_little, row_chunks
-from mercer._device import Device
-from mercer._random import RandomStateLike, key_from
-from mercer._rows import Data, PreparedRows, is_large
-from mercer._sparse import sound
-from mercer._state import State
-from mercer._validation import FLOATS, column_indices, float_type, is_plain
+from mercer._runtime.arrays import Matrix, available_memory, check_memory, is_little, row_chunks
+from mercer._runtime.devices import Device
+from mercer._runtime.random import RandomStateLike, key_from
+from mercer._runtime.rows import Data, PreparedRows, is_large
+from mercer._runtime.sparse import sound
+from mercer._runtime.state import State
+from mercer._runtime.validation import FLOATS, column_indices, float_type, is_plain
 from mercer.designs import Dense, Design, Lazy
 from mercer.designs.tensors import CheckedOnDevice
 from mercer.maps.drawn import LAST_KEY, Memory

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer import _core, kernels
-from mercer._array import Matrix, check_setting, chunk_bytes, n_threads, row_chunks
-from mercer._config import device_in_force
-from mercer._device import Device
-from mercer._random import RandomStateLike
-from mercer._rows import Data, PreparedRows, is_sparse
-from mercer._state import State
-from mercer._validation import column_indices, flag, positive_integer
+from mercer._runtime.arrays import Matrix, check_setting, chunk_bytes, n_threads, row_chunks
+from mercer._runtime.config import device_in_force
+from mercer._runtime.devices import Device
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.rows import Data, PreparedRows, is_sparse
+from mercer._runtime.state import State
+from mercer._runtime.validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
 from mercer.maps.codes import buffers, in_bytes, warn_spread

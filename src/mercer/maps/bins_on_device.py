@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._array import format_bytes, largest_fitting, row_chunks
-from mercer._device import Device
-from mercer._rows import bytes_per_row
+from mercer._runtime.arrays import format_bytes, largest_fitting, row_chunks
+from mercer._runtime.devices import Device
+from mercer._runtime.rows import bytes_per_row
 from mercer.designs.on_device import DeviceBinned, bins
 
 if TYPE_CHECKING:  # which imports this module

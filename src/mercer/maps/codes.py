@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Matrix
-from mercer._rows import is_sparse
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.rows import is_sparse
 
 __all__ = ["buffers", "in_bytes", "warn_spread"]
 

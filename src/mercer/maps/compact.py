@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Matrix, n_threads
-from mercer._state import State
+from mercer._runtime.arrays import Matrix, n_threads
+from mercer._runtime.state import State
 from mercer.designs import Design
 from mercer.maps._documentation import NESTED, documented
 from mercer.maps.nested import Nested

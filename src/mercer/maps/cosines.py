@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import Matrix, n_threads
-from mercer._config import device_in_force
-from mercer._device import Device
-from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import Data, PreparedRows, is_sparse
-from mercer._state import State
-from mercer._validation import column_indices, flag, name_from, positive_integer
+from mercer._runtime.arrays import Matrix, n_threads
+from mercer._runtime.config import device_in_force
+from mercer._runtime.devices import Device
+from mercer._runtime.random import RandomStateLike, Slot, Streams
+from mercer._runtime.rows import Data, PreparedRows, is_sparse
+from mercer._runtime.state import State
+from mercer._runtime.validation import column_indices, flag, name_from, positive_integer
 from mercer.designs import Design
 from mercer.kernels import Kernel
 from mercer.maps.members import Endless

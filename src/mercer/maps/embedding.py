@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Matrix, check_setting, n_threads
-from mercer._state import State
-from mercer._validation import integer
+from mercer._runtime.arrays import Matrix, check_setting, n_threads
+from mercer._runtime.state import State
+from mercer._runtime.validation import integer
 from mercer.designs import Design
 from mercer.maps._documentation import NESTED, documented
 from mercer.maps.nested import Nested

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.stats import poisson
 
 from mercer import kernels
-from mercer._array import Matrix, n_threads, row_chunks
-from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import Data, is_sparse
-from mercer._state import State
-from mercer._validation import flag, positive_integer
+from mercer._runtime.arrays import Matrix, n_threads, row_chunks
+from mercer._runtime.random import RandomStateLike, Slot, Streams
+from mercer._runtime.rows import Data, is_sparse
+from mercer._runtime.state import State
+from mercer._runtime.validation import flag, positive_integer
 from mercer.maps._documentation import SIGNS, documented
 from mercer.maps.members import Endless
 

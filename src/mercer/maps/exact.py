@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mercer._array import Matrix
-from mercer._rows import Data
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.rows import Data
 from mercer.designs import Design, kernel_columns
 from mercer.maps.nystroem import Nystroem
 

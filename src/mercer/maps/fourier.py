@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import Matrix, available_memory, n_threads, row_chunks
-from mercer._rows import Data
-from mercer._state import State
-from mercer._validation import check_reach, name_from
+from mercer._runtime.arrays import Matrix, available_memory, n_threads, row_chunks
+from mercer._runtime.rows import Data
+from mercer._runtime.state import State
+from mercer._runtime.validation import check_reach, name_from
 from mercer.maps._documentation import COSINES, documented
 from mercer.maps.cosines import CosineMap
 from mercer.maps.frequencies import SAMPLINGS, draw

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from mercer import _core
-from mercer._array import check_memory
-from mercer._random import Slot, Streams
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.random import Slot, Streams
 from mercer.kernels import Kernel
 from mercer.kernels.spectral import law_of
 

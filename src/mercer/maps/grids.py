@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import kernels
-from mercer._random import Slot, Streams
+from mercer._runtime.random import Slot, Streams
 from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomGrids"]

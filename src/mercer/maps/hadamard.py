@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import Matrix, check_memory, check_setting, n_threads, row_chunks
-from mercer._random import Slot, Streams
-from mercer._rows import is_sparse
-from mercer._validation import check_reach
+from mercer._runtime.arrays import Matrix, check_memory, check_setting, n_threads, row_chunks
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.rows import is_sparse
+from mercer._runtime.validation import check_reach
 from mercer.kernels.spectral import law_of
 from mercer.maps._documentation import COSINES, documented
 from mercer.maps.cosines import CosineMap

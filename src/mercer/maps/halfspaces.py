@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import Matrix, row_chunks
-from mercer._rows import Data
-from mercer._state import State
+from mercer._runtime.arrays import Matrix, row_chunks
+from mercer._runtime.rows import Data
+from mercer._runtime.state import State
 from mercer.maps.members import Excerpt
 
 __all__ = ["Halfspaces"]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin
 
-from mercer._array import Matrix
-from mercer._rows import Data, PreparedRows, is_sparse
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer.designs import Dense, Design, Sparse
 from mercer.maps.base import FeatureMap
 

@@ -15,9 +15,9 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import Matrix, check_setting, row_chunks
-from mercer._random import Slot, Streams, distinct
-from mercer._rows import Data, PreparedRows, is_sparse
+from mercer._runtime.arrays import Matrix, check_setting, row_chunks
+from mercer._runtime.random import Slot, Streams, distinct
+from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer.kernels import Kernel, Stationary
 
 __all__ = ["GrowingFactor", "chosen", "pivoted_cholesky", "wide"]

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, check_memory, n_threads
-from mercer._random import RandomStateLike
-from mercer._rows import Data
-from mercer._state import State, holds_once
-from mercer._validation import positive_integer, real_number
+from mercer._runtime.arrays import Matrix, check_memory, n_threads
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.rows import Data
+from mercer._runtime.state import State, holds_once
+from mercer._runtime.validation import positive_integer, real_number
 from mercer.designs import Design
 from mercer.designs.local import FEW_ROWS, LeafBlock, Local
 from mercer.maps.base import FeatureMap

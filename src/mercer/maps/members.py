@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
-from mercer._array import Matrix
-from mercer._rows import Data
-from mercer._state import State
-from mercer._validation import column_indices, float_type
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.rows import Data
+from mercer._runtime.state import State
+from mercer._runtime.validation import column_indices, float_type
 from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
 

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer import kernels, maps
-from mercer._array import CHUNK_BYTES, Matrix, chunk_bytes, n_threads, row_chunks
-from mercer._device import Device
-from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import Data
-from mercer._state import State
-from mercer._validation import float_type, name_from, positive_integer, scale_of_distance
+from mercer._runtime.arrays import CHUNK_BYTES, Matrix, chunk_bytes, n_threads, row_chunks
+from mercer._runtime.devices import Device
+from mercer._runtime.random import RandomStateLike, Slot, Streams
+from mercer._runtime.rows import Data
+from mercer._runtime.state import State
+from mercer._runtime.validation import float_type, name_from, positive_integer, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
 from mercer.kernels.base import Gamma
 from mercer.maps.base import FeatureMap

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from scipy.linalg import blas
 
-from mercer._array import Matrix, check_setting, n_threads, row_chunks
-from mercer._config import device_in_force
-from mercer._device import Device
-from mercer._random import RandomStateLike
-from mercer._rows import Data, PreparedRows
-from mercer._state import State
-from mercer._validation import flag, float_type, matrix, name_from, positive_integer
+from mercer._runtime.arrays import Matrix, check_setting, n_threads, row_chunks
+from mercer._runtime.config import device_in_force
+from mercer._runtime.devices import Device
+from mercer._runtime.random import RandomStateLike
+from mercer._runtime.rows import Data, PreparedRows
+from mercer._runtime.state import State
+from mercer._runtime.validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, KernelColumns, kernel_columns
 from mercer.designs.kernel_rows import in_core
 from mercer.kernels import Kernel

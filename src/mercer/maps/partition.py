@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import n_threads, row_chunks
-from mercer._random import Slot, Streams
-from mercer._rows import bytes_per_row
-from mercer._state import State, holds_once
-from mercer._threads import side_by_side
+from mercer._runtime.arrays import n_threads, row_chunks
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.rows import bytes_per_row
+from mercer._runtime.state import State, holds_once
+from mercer._runtime.threads import side_by_side
 
 __all__ = [
     "MOST_GROWTH",

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import row_chunks
-from mercer._random import Slot, Streams, distinct
-from mercer._validation import name_from
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.random import Slot, Streams, distinct
+from mercer._runtime.validation import name_from
 from mercer.designs import Dense, Design
 from mercer.maps.frequencies import next_power_of_two
 

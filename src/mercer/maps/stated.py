@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from mercer import kernels
-from mercer._validation import scale_of_distance
-from mercer._words import shown
+from mercer._runtime.messages import shown
+from mercer._runtime.validation import scale_of_distance
 from mercer.kernels.base import Gamma
 
 __all__ = ["StatesKernel", "is_number", "meant_for"]

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core, kernels
-from mercer._array import check_memory, n_threads
-from mercer._random import RandomStateLike, Slot, Streams
-from mercer._state import State
-from mercer._validation import flag, positive_integer
+from mercer._runtime.arrays import check_memory, n_threads
+from mercer._runtime.random import RandomStateLike, Slot, Streams
+from mercer._runtime.state import State
+from mercer._runtime.validation import flag, positive_integer
 from mercer.designs import Design, Sparse
 from mercer.kernels.text import checked_orders, checked_texts, tokenizer
 from mercer.maps._documentation import SHARED, documented

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import mercer
-from mercer._words import shown
+from mercer._runtime.messages import shown
 from mercer.onnx.converters import register
 from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, Graph, Value, element_type
 from mercer.onnx.inputs import Input, Inputs, described, fed

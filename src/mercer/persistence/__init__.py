@@ -17,9 +17,9 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from mercer import __version__
-from mercer._array import check_memory
-from mercer._files import write_atomically
-from mercer._state import State
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.files import write_atomically
+from mercer._runtime.state import State
 from mercer.persistence.audit import SPARSE, WORTH_PACKING, Damaged, foreign_type, kind_of_file
 from mercer.persistence.manifest import check_manifest, with_manifest
 from mercer.persistence.reading import Other, read

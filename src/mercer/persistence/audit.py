@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import check_memory
-from mercer._files import array_header
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.files import array_header
 
 __all__ = ["SPARSE", "WORTH_PACKING", "Damaged", "foreign_type", "kind_of_file"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._validation import name_from, positive_integer
+from mercer._runtime.validation import name_from, positive_integer
 from mercer.plots.base import AIDS, Display, check_fitted_with, dress, label_of, thousands
 
 if TYPE_CHECKING:

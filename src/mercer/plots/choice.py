@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._validation import positive_integer
+from mercer._runtime.validation import positive_integer
 from mercer.plots.base import (
     AIDS,
     BLUE,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer._validation import name_from
+from mercer._runtime.validation import name_from
 from mercer.diagnostics import Collisions, collisions
 from mercer.plots.base import AIDS, ORANGE, Display, dress, new_figure, thousands
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer._validation import name_from
+from mercer._runtime.validation import name_from
 from mercer.plots.base import AIDS, Display, check_fitted_with, dress, label_of, machine_of
 
 if TYPE_CHECKING:

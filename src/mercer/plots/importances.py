@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.inspection import permutation_importance
 
-from mercer._validation import positive_integer
+from mercer._runtime.validation import positive_integer
 from mercer.plots.base import (
     AIDS,
     BLUE,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from mercer import kernels
-from mercer._validation import name_from
+from mercer._runtime.validation import name_from
 from mercer.diagnostics import kernel_error
 from mercer.maps import FeatureMap
 from mercer.plots.base import AIDS, Display, dress

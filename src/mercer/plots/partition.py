@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import positive_integer
+from mercer._runtime.validation import positive_integer
 from mercer.maps import LocalKernel
 from mercer.plots.base import Display, dress, feature_names, label_of, machine_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer._validation import name_from
+from mercer._runtime.validation import name_from
 from mercer.plots.base import AIDS, BLUE, ORANGE, Display, check_fitted_with, machine_of
 from mercer.plots.base import dress as dress_axes
 

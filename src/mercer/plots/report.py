@@ -18,8 +18,8 @@ from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
-from mercer._array import format_bytes
-from mercer._words import shown
+from mercer._runtime.arrays import format_bytes
+from mercer._runtime.messages import shown
 from mercer.maps import LocalKernel
 from mercer.persistence import write_atomically
 from mercer.plots.base import machine_of, thousands

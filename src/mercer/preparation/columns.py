@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from mercer._rows import FarRows
-from mercer._sparse import floats_of, sound
-from mercer._validation import is_plain
-from mercer._words import shown, too_large
+from mercer._runtime.messages import shown, too_large
+from mercer._runtime.rows import FarRows
+from mercer._runtime.sparse import floats_of, sound
+from mercer._runtime.validation import is_plain
 from mercer.preparation.frames import frame_of, in_order
 from mercer.preparation.recognition import format_of, is_date, is_nothing, read_as
 

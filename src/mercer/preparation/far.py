@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._rows import FarRows, PreparedRows
+from mercer._runtime.rows import FarRows, PreparedRows
 from mercer.preparation.columns import Columns, read
 from mercer.preparation.label_parts import SampledLabels
 from mercer.preparation.labels import TargetCodes

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._words import shown
+from mercer._runtime.messages import shown
 
 __all__ = ["frame_of", "in_order", "rows_of"]
 

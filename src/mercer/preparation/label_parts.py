@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._random import Slot, Streams
+from mercer._runtime.random import Slot, Streams
 from mercer.preparation.labels import Counts, Labels, OneHot, TargetCodes, target_columns
 from mercer.preparation.texts import Texts, has_words, is_prose
 

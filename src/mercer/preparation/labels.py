@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import type_of_target
 
-from mercer._state import State
-from mercer._weights import weighted_mean
+from mercer._runtime.state import State
+from mercer._runtime.validation import weighted_mean
 from mercer.preparation.columns import Labels
 
 __all__ = ["Counts", "OneHot", "TargetCodes", "target_columns"]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._state import State, is_array, is_finite
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.state import State, is_array, is_finite
 
 __all__ = ["TREATMENTS", "Numbers", "Values", "few_integers", "worth_keeping"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import available_memory
-from mercer._random import RandomStateLike, Slot, distinct, key_from
-from mercer._rows import PreparedRows, is_large
+from mercer._runtime.arrays import available_memory
+from mercer._runtime.random import RandomStateLike, Slot, distinct, key_from
+from mercer._runtime.rows import PreparedRows, is_large
 
 __all__ = ["COPIES", "by_pieces", "goes_by_pieces", "sampled"]
 

@@ -12,12 +12,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_consistent_length
 
-from mercer._array import check_memory
-from mercer._random import RandomStateLike, Slot, distinct, key_from
-from mercer._rows import FarRows, PreparedRows
-from mercer._state import Checked, State
-from mercer._validation import flag, integer, name_from
-from mercer._weights import check_weights, group_codes
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.random import RandomStateLike, Slot, distinct, key_from
+from mercer._runtime.rows import FarRows, PreparedRows
+from mercer._runtime.state import Checked, State
+from mercer._runtime.validation import check_weights, flag, group_codes, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Reading, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._blas import blas_threads
-from mercer._state import State
+from mercer._runtime.state import State
+from mercer._runtime.threads import blas_threads
 from mercer.preparation.columns import Labels
 
 __all__ = ["Texts", "has_words", "is_prose"]

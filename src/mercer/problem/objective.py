@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._device import Device
-from mercer._device_array import device_of, on_host, zeros
+from mercer._runtime.device_arrays import device_of, on_host, zeros
+from mercer._runtime.devices import Device
 from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty

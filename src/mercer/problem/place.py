@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 
-from mercer._device_array import placed
+from mercer._runtime.device_arrays import placed
 from mercer.problem.objective import Problem
 
 __all__ = ["at_design"]

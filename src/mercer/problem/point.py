@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._device_array import copied
+from mercer._runtime.device_arrays import copied
 
 if TYPE_CHECKING:  # which imports this module
     from mercer.problem.objective import Problem

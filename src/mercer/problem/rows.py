@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import row_chunks
-from mercer._device_array import DeviceArray
-from mercer._weights import checked_weights
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.device_arrays import DeviceArray
+from mercer._runtime.validation import checked_weights
 from mercer.designs import Dense, Design
 
 _PIECE = 2**18  # bytes of one operand: a few of them fit into the second-level cache

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer._array import available_memory
-from mercer._validation import name_from
+from mercer._runtime.arrays import available_memory
+from mercer._runtime.validation import name_from
 from mercer.designs import Dense, Lazy
 from mercer.equations import spans_all_rows
 from mercer.problem import Problem

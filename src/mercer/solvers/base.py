@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._device_array import copied, on_host
-from mercer._validation import number_at_least_0, positive_integer
+from mercer._runtime.device_arrays import copied, on_host
+from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 from mercer.problem.place import at_design
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import Matrix, check_memory
-from mercer._validation import float_type, name_from, positive_integer, positive_number
+from mercer._runtime.arrays import Matrix, check_memory
+from mercer._runtime.validation import float_type, name_from, positive_integer, positive_number
 from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
 from mercer.maps.members import FeatureSequence, feature_sequence

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._random import RandomStateLike, key_from
-from mercer._validation import is_name, name_from, positive_integer
+from mercer._runtime.random import RandomStateLike, key_from
+from mercer._runtime.validation import is_name, name_from, positive_integer
 from mercer.designs import FixedPointKernel
 from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device import Device, exact_float32
+from mercer._runtime.devices import Device, exact_float32
 from mercer.designs.on_device.entries import tile
 from mercer.designs.on_device.leaves import kernel_on, rows_on
 from mercer.losses import Loss

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._validation import name_from
+from mercer._runtime.validation import name_from
 from mercer.equations import Equations, NormalMatrix, RowMatrix, check_matrix, equations, matrix_of
 from mercer.equations.factor import Factor
 from mercer.problem import Point, Problem

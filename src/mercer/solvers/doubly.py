@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from mercer._array import check_setting, chunk_bytes, row_chunks
-from mercer._documentation import documented, entries
-from mercer._random import Slot, Streams
-from mercer._rows import Data
-from mercer._validation import (
+from mercer._runtime.arrays import check_setting, chunk_bytes, row_chunks
+from mercer._runtime.documentation import documented, entries
+from mercer._runtime.random import Slot, Streams
+from mercer._runtime.rows import Data
+from mercer._runtime.validation import (
     flag,
     float_type,
     number_at_least_0,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mercer import maps, solvers
-from mercer._array import available_memory
-from mercer._config import device_in_force
-from mercer._validation import positive_integer
+from mercer._runtime.arrays import available_memory
+from mercer._runtime.config import device_in_force
+from mercer._runtime.validation import positive_integer
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.losses import Loss
 from mercer.maps import FeatureMap

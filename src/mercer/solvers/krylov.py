@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device_array import on_host
+from mercer._runtime.device_arrays import on_host
 from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.equations import Equations, KernelEquations, RowSpace
 from mercer.problem import Point, Problem

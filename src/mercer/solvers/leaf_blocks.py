@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from mercer import _core
-from mercer._array import n_threads
-from mercer._blas import blas_threads, inverse_in_place
-from mercer._threads import side_by_side
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.threads import blas_threads, inverse_in_place, side_by_side
 from mercer.designs.kernel_rows import times
 
 __all__ = ["LeafBlocks"]

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import _core
-from mercer._array import n_threads
-from mercer._blas import blas_threads
-from mercer._config import device_in_force
-from mercer._rows import PreparedRows
-from mercer._threads import side_by_side
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.config import device_in_force
+from mercer._runtime.rows import PreparedRows
+from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.designs import KernelColumns
 from mercer.designs.kernel_rows import InCore, in_core
 from mercer.equations.factor import Factor

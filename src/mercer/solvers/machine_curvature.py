@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from mercer._blas import cholesky_in_place
-from mercer._device_array import every_row
+from mercer._runtime.device_arrays import every_row
+from mercer._runtime.threads import cholesky_in_place
 from mercer.designs.kernel_rows import times
 from mercer.problem import Problem
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device_array import contiguous, every_row, on_host, zeros
+from mercer._runtime.device_arrays import contiguous, every_row, on_host, zeros
 from mercer.designs import Design, FixedPointKernel, KernelColumns
 from mercer.equations import spans_all_rows
 from mercer.losses import Loss

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import number_at_least_0, positive_integer
+from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Clock, Solver, State, check_range

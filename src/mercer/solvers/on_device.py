@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._array import row_chunks
-from mercer._device import Device, exact_float32
-from mercer._device_array import DeviceArray, like_kind
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.device_arrays import DeviceArray, like_kind
+from mercer._runtime.devices import Device, exact_float32
 from mercer.designs.on_device import DeviceKernel
 from mercer.maps.landmarks import GrowingFactor
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import check_memory, format_bytes, row_chunks
-from mercer._random import Slot, distinct
-from mercer._rows import Data, bytes_per_row
+from mercer._runtime.arrays import check_memory, format_bytes, row_chunks
+from mercer._runtime.random import Slot, distinct
+from mercer._runtime.rows import Data, bytes_per_row
 from mercer.losses import Loss
 from mercer.maps.grafting import grafted, top_of_tree
 from mercer.maps.local import LocalKernel

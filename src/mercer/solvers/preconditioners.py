@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
 
-from mercer._array import available_memory, check_memory, row_chunks
-from mercer._device_array import device_of, on_host, placed
+from mercer._runtime.arrays import available_memory, check_memory, row_chunks
+from mercer._runtime.device_arrays import device_of, on_host, placed
 from mercer.designs import Dense, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows

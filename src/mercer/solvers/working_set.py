@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._rows import Data
-from mercer._validation import float_type, number_at_least_0, positive_integer
+from mercer._runtime.rows import Data
+from mercer._runtime.validation import float_type, number_at_least_0, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
 from mercer.maps.members import FeatureSequence, feature_sequence

@@ -15,9 +15,9 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from mercer import kernels
-from mercer._array import CHUNK_BYTES, check_memory, n_threads, row_chunks
-from mercer._random import key_from
-from mercer._validation import positive_integer
+from mercer._runtime.arrays import CHUNK_BYTES, check_memory, n_threads, row_chunks
+from mercer._runtime.random import key_from
+from mercer._runtime.validation import positive_integer
 from mercer.compare.methods import Method
 
 __all__ = ["BLOCKS", "IndependentBlocks", "indicators", "standardised"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from mercer._array import n_threads
+from mercer._runtime.arrays import n_threads
 from mercer.compare import records
 from mercer.compare.records import quiet
 from mercer.datasets import DataError

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.svm import SVC, SVR
 
 from mercer import kernels
-from mercer._array import check_memory, row_chunks
-from mercer._validation import name_from, positive_number
+from mercer._runtime.arrays import check_memory, row_chunks
+from mercer._runtime.validation import name_from, positive_number
 from mercer.estimators import DualKernelSVC
 from mercer.kernels import Gaussian
 from mercer.solvers import BoxDual, PairwiseCD

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import Index, n_threads
-from mercer._device import Device
-from mercer._rows import Data
+from mercer._runtime.arrays import Index, n_threads
+from mercer._runtime.devices import Device
+from mercer._runtime.rows import Data
 from mercer.designs.base import float_dtype
 from mercer.designs.binned import Binned
 from mercer.designs.kernel import column_numbers

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._device import Device
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.devices import Device
 
 __all__ = [
     "Boxes",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import Index, n_threads
-from mercer._device import Device, exact_float32
-from mercer._device_array import DeviceArray
-from mercer._rows import Data
-from mercer._validation import check_reach
+from mercer._runtime.arrays import Index, n_threads
+from mercer._runtime.device_arrays import DeviceArray
+from mercer._runtime.devices import Device, exact_float32
+from mercer._runtime.rows import Data
+from mercer._runtime.validation import check_reach
 from mercer.designs.base import float_dtype
 from mercer.designs.on_device.pieces import sent_ahead
 from mercer.designs.on_device.tiles import DeviceTiles

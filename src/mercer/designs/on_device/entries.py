@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._device import Device, exact_float32
+from mercer._runtime.devices import Device, exact_float32
 
 __all__ = ["KernelOf", "Rows", "prepared_rows", "tile"]
 

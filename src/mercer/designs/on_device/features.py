@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._array import Index
-from mercer._rows import Data
+from mercer._runtime.arrays import Index
+from mercer._runtime.rows import Data
 from mercer.designs.base import float_dtype
 from mercer.designs.dense import Dense
 from mercer.designs.on_device.tiles import DeviceTiles

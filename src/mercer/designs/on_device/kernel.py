@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import Index, format_bytes, row_chunks
-from mercer._device import Device, exact_float32
-from mercer._device_array import like_kind
-from mercer._rows import PreparedRows
+from mercer._runtime.arrays import Index, format_bytes, row_chunks
+from mercer._runtime.device_arrays import like_kind
+from mercer._runtime.devices import Device, exact_float32
+from mercer._runtime.rows import PreparedRows
 from mercer.designs.kernel import KernelColumns, column_numbers
 from mercer.designs.on_device.entries import KernelOf, Rows, prepared_rows, tile
 from mercer.designs.on_device.pieces import sent_ahead

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._device import Device, exact_float32
-from mercer._rows import PreparedRows
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.devices import Device, exact_float32
+from mercer._runtime.rows import PreparedRows
 from mercer.designs.kernel_rows import in_core
 from mercer.designs.on_device.entries import KernelOf, Rows, prepared_rows, tile
 from mercer.kernels import Kernel

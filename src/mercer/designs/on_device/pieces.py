@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device import Device
+from mercer._runtime.devices import Device
 
 __all__ = ["sent_ahead"]
 

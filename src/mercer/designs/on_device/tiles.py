@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import row_chunks
-from mercer._device import Device, exact_float32
-from mercer._device_array import like_kind
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.device_arrays import like_kind
+from mercer._runtime.devices import Device, exact_float32
 from mercer.designs.base import Design, check_gram
 from mercer.designs.kernel import column_numbers
 

@@ -7,8 +7,8 @@ from numbers import Integral
 
 import numpy as np
 
-from mercer._array import row_chunks
-from mercer._validation import positive_integer
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.validation import positive_integer
 from mercer.problem import Problem
 from mercer.solvers.async_svrg.inner import largest_squares
 

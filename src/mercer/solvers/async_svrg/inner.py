@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import check_memory, row_chunks
-from mercer._random import Slot
+from mercer._runtime.arrays import check_memory, row_chunks
+from mercer._runtime.random import Slot
 from mercer.designs import Binned, Dense, Design, Weighted
 from mercer.problem import Point, Problem
 from mercer.solvers.async_svrg.models import QuadraticModels

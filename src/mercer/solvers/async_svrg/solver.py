@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import n_threads
-from mercer._blas import blas_threads
-from mercer._random import RandomStateLike, Slot, distinct, key_from
-from mercer._validation import is_name, name_from, positive_integer, positive_number
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.random import RandomStateLike, Slot, distinct, key_from
+from mercer._runtime.threads import blas_threads
+from mercer._runtime.validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import LOSSES
 from mercer.problem import Point, Problem, dual_gaps

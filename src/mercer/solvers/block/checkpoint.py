@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._files import remove_leftovers, write_atomically
+from mercer._runtime.files import remove_leftovers, write_atomically
 from mercer.solvers.block.fingerprint import digest_of
 
 __all__ = ["Checkpoint"]

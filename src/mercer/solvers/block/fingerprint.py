@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import row_chunks
-from mercer._rows import Data, PreparedRows, bytes_per_row
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.rows import Data, PreparedRows, bytes_per_row
 from mercer.equations import Equations
 
 __all__ = ["digest_of", "mark_of"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import largest_fitting
-from mercer._random import Slot, Streams
+from mercer._runtime.arrays import largest_fitting
+from mercer._runtime.random import Slot, Streams
 from mercer.designs import Design
 from mercer.equations import Equations, KernelEquations
 

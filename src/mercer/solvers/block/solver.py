@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import check_setting
-from mercer._device_array import on_host
-from mercer._random import RandomStateLike, key_from
-from mercer._validation import flag, is_name, name_from, positive_integer
+from mercer._runtime.arrays import check_setting
+from mercer._runtime.device_arrays import on_host
+from mercer._runtime.random import RandomStateLike, key_from
+from mercer._runtime.validation import flag, is_name, name_from, positive_integer
 from mercer.equations import Equations, equations
 from mercer.problem import Problem
 from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, results_of, start_of

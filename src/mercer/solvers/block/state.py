@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device_array import on_host
+from mercer._runtime.device_arrays import on_host
 from mercer.equations import BlockSolves, Equations
 from mercer.solvers.base import State, TraceRow, add_rows
 from mercer.solvers.block.checkpoint import Checkpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device_array import contiguous, on_host, placed
+from mercer._runtime.device_arrays import contiguous, on_host, placed
 from mercer.equations import Equations, Functions
 
 __all__ = ["Subspace"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 from mercer.designs import Binned, Dense, Design, Sparse, Weighted
 from mercer.solvers.coordinate.base import Columns
 from mercer.solvers.coordinate.dense import DenseColumns

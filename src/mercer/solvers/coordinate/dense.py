@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
-from mercer._blas import blas_threads
-from mercer._threads import side_by_side
+from mercer._runtime.arrays import row_chunks
+from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.designs import Dense, Design
 from mercer.solvers.coordinate.base import Columns
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._validation import positive_integer
+from mercer._runtime.validation import positive_integer
 from mercer.solvers.coordinate.columns import BinColumns, ColumnLists, column_lists
 from mercer.solvers.coordinate.costs import batch_work
 from mercer.solvers.coordinate.model import excess

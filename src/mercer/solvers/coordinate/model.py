@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer import _core
-from mercer._blas import blas_threads
+from mercer._runtime.threads import blas_threads
 
 __all__ = ["Model", "excess", "minimise"]
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import n_threads
-from mercer._validation import name_from
+from mercer._runtime.arrays import n_threads
+from mercer._runtime.validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
 from mercer.solvers.base import PERFECT, Clock, Result, Solver, State

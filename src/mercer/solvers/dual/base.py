@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import Matrix, check_memory, n_threads
-from mercer._rows import Data
-from mercer._validation import (
+from mercer._runtime.arrays import Matrix, check_memory, n_threads
+from mercer._runtime.rows import Data
+from mercer._runtime.validation import (
     matrix,
     name_from,
     number_at_least_0,

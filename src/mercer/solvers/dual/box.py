@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._validation import positive_number
+from mercer._runtime.validation import positive_number
 
 __all__ = ["BoxDual"]
 

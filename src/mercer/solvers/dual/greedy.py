@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import Matrix, n_threads
-from mercer._random import RandomStateLike, Slot, Streams, key_from
-from mercer._rows import Data
-from mercer._validation import name_from, positive_integer
+from mercer._runtime.arrays import Matrix, n_threads
+from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from
+from mercer._runtime.rows import Data
+from mercer._runtime.validation import name_from, positive_integer
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source
 from mercer.solvers.dual.base import DualSolver, DualState

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from numpy.typing import NDArray
 
-from mercer._array import Matrix
+from mercer._runtime.arrays import Matrix
 from mercer.kernels import Kernel
 from mercer.solvers.dual.base import DualSolver, DualState
 from mercer.solvers.dual.box import Arrays, BoxDual

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import Matrix, n_threads
+from mercer._runtime.arrays import Matrix, n_threads
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source, scaled_rows
 

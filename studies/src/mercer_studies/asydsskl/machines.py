@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
+from mercer._runtime.arrays import row_chunks
 from mercer.compare.records import quiet
 from mercer.designs import Design
 from mercer.kernels import Gaussian

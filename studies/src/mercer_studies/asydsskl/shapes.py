@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 from mercer.compare.records import quiet
 from mercer.losses import Correntropy, Logistic
 from mercer_studies.asydsskl.machines import inner_solver, selected

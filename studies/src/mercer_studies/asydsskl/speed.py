@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mercer._array import n_threads
+from mercer._runtime.arrays import n_threads
 from mercer.compare.records import quiet
 from mercer.maps import RandomFourier
 from mercer.penalties import L1

@@ -115,7 +115,7 @@ def reproduce(
     goes on with --resume: nothing is done twice. Data that are not at hand are named, and the rest
     is run.
     """
-    from mercer._array import n_threads
+    from mercer._runtime.arrays import n_threads
     from mercer_studies import papers
 
     n_threads(n_jobs)  # refuses what is no number of threads, before anything is done

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
+from mercer._runtime.arrays import row_chunks
 from mercer.compare.methods import METHODS, Method
 from mercer.compare.metrics import scores
 from mercer.compare.selection import Choice, Selection

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mercer._array import n_threads
+from mercer._runtime.arrays import n_threads
 from mercer.designs import Dense
 from mercer.losses import Squared, SquaredHinge
 from mercer.maps import FeatureMap, RandomBinning, RandomFourier

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from mercer._array import check_memory
-from mercer._random import key_from
-from mercer._validation import positive_integer
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.random import key_from
+from mercer._runtime.validation import positive_integer
 from mercer.equations import equations
 from mercer.problem import Problem
 

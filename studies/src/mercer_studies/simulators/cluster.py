@@ -8,7 +8,7 @@ from math import ceil, log2
 
 import numpy as np
 
-from mercer._validation import positive_integer
+from mercer._runtime.validation import positive_integer
 from mercer.diagnostics import epoch_cost
 
 __all__ = ["WORD", "Link", "SimulatedBlock", "broadcast_words", "simulate_block"]

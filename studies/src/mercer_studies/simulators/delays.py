@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._random import Slot, Streams, key_from
-from mercer._validation import positive_integer, positive_number
+from mercer._runtime.random import Slot, Streams, key_from
+from mercer._runtime.validation import positive_integer, positive_number
 from mercer.problem import Problem
 from mercer.solvers.async_svrg.inner import curvatures
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._random import key_from
-from mercer._validation import name_from, positive_integer
+from mercer._runtime.random import key_from
+from mercer._runtime.validation import name_from, positive_integer
 from mercer.problem import Problem
 from mercer.solvers.coordinate import eso_factor
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import positive_integer
+from mercer._runtime.validation import positive_integer
 from mercer.equations import Equations, equations_of
 from mercer.problem import Problem
 

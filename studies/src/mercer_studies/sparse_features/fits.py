@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import kernels
-from mercer._array import check_memory
+from mercer._runtime.arrays import check_memory
 from mercer.compare.metrics import scores
 from mercer.estimators import SparseKernelClassifier, SparseKernelRegressor
 from mercer.losses import Squared, SquaredHinge

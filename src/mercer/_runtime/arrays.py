@@ -9,9 +9,9 @@ from typing import TypeAlias
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._config import memory_left, memory_limit
-from mercer._machine import address_room, cores, free_memory, group_memory
-from mercer._words import shown
+from mercer._runtime.config import memory_left, memory_limit
+from mercer._runtime.machine import address_room, cores, free_memory, group_memory
+from mercer._runtime.messages import shown
 
 # Rows of numbers, or texts as an array of objects; and what selects rows.
 Matrix: TypeAlias = NDArray | sparse.csr_array | sparse.csr_matrix
@@ -28,7 +28,7 @@ def n_threads(n_jobs: int | None = None) -> int:
     """Number of threads, at least 1, that ``n_jobs`` stands for.
 
     None and -1 mean every core that this process, or this worker of joblib, may use, see
-    ``_machine.cores``; -2 all but one of them, and so on; a positive number means itself.
+    ``machine.cores``; -2 all but one of them, and so on; a positive number means itself.
     """
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
         raise TypeError(f"n_jobs must be an integer or None; got {shown(n_jobs)}.")

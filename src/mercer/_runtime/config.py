@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Final
 
-from mercer._device import Device, device_named
-from mercer._machine import held_memory
-from mercer._words import shown
+from mercer._runtime.devices import Device, device_named
+from mercer._runtime.machine import held_memory
+from mercer._runtime.messages import shown
 
 __all__ = [
     "config_context",

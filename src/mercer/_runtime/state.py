@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._array import Matrix
-from mercer._array_api import AnyArrays
-from mercer._documentation import Linked
+from mercer._runtime.array_api import AnyArrays
+from mercer._runtime.arrays import Matrix
+from mercer._runtime.documentation import Linked
 
 __all__ = ["Checked", "State", "holds_once"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike, NDArray
 
-from mercer._device import Device, exact_float32
+from mercer._runtime.devices import Device, exact_float32
 
 __all__ = [
     "DeviceArray",
@@ -69,7 +69,7 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     Examples
     --------
-    >>> from mercer._device import Device
+    >>> from mercer._runtime.devices import Device
     >>> v = placed(np.ones((3, 2)), Device("cpu"))  # doctest: +SKIP
     >>> np.einsum("ij,ij->j", v, 2.0 * v)  # doctest: +SKIP
     array([6., 6.])

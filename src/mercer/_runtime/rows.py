@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import Index, Matrix, check_memory, chunk_bytes
+from mercer._runtime.arrays import Index, Matrix, check_memory, chunk_bytes
 
 __all__ = [
     "Data",

@@ -13,8 +13,8 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from mercer._machine import free_memory
-from mercer._words import shown
+from mercer._runtime.machine import free_memory
+from mercer._runtime.messages import shown
 
 if TYPE_CHECKING:  # settings are looked at by commands that need no numbers
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -30,7 +30,7 @@ class Device:
 
     Examples
     --------
-    >>> from mercer._device import device_named
+    >>> from mercer._runtime.devices import device_named
     >>> device_named("cpu") is None  # the processor without PyTorch
     True
     """

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import get_config
 
-from mercer._config import config_context, device_in_force
-from mercer._device import Device, device_named
-from mercer._device_array import DeviceArray, on_host
+from mercer._runtime.config import config_context, device_in_force
+from mercer._runtime.device_arrays import DeviceArray, on_host
+from mercer._runtime.devices import Device, device_named
 
 __all__ = ["AnyArrays", "array_of", "of_any_kind"]
 

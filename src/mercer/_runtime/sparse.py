@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import check_memory
-from mercer._words import shown, too_large
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.messages import shown, too_large
 
 __all__ = [
     "OF_DATES",

@@ -1,19 +1,67 @@
-"""BLAS and LAPACK as work of several threads of Python needs them."""
+"""Calls side by side on threads, and BLAS and LAPACK inside of them."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cython_lapack, lapack
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads", "cholesky_in_place", "inverse_in_place"]
+from mercer._runtime.arrays import n_threads
+
+__all__ = ["blas_threads", "cholesky_in_place", "inverse_in_place", "side_by_side"]
+
+Work = TypeVar("Work")
+Result = TypeVar("Result")
+
+
+def side_by_side(
+    call: Callable[[Work], Result], works: Sequence[Work], n_jobs: int | None
+) -> Generator[Result, None, None]:
+    """Results of the calls, in turn; those not yet begun are dropped where nobody wants more.
+
+    Threads gain where the calls leave Python's lock: in the core, in BLAS and in LAPACK.
+
+    Examples
+    --------
+    >>> from mercer._runtime.threads import side_by_side
+    >>> list(side_by_side(abs, [1, -2, 3], 2))
+    [1, 2, 3]
+    """
+    threads = min(n_threads(n_jobs), len(works))
+    if threads <= 1:
+        yield from map(call, works)
+        return
+    pool = ThreadPoolExecutor(threads - 1)
+    try:
+        calls = deque((_submitted(pool, call, work), work) for work in works)
+        while calls:
+            # What no thread has begun is done here: memory may keep them all from beginning.
+            future, work = calls.popleft()
+            yield call(work) if future is None or future.cancel() else future.result()
+            del future, work  # nobody else holds the result, which may be large
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _submitted(
+    pool: ThreadPoolExecutor, call: Callable[[Work], Result], work: Work
+) -> Future[Result] | None:
+    """The call on a thread of the pool; None if the system has no thread, or no memory for one."""
+    try:
+        return pool.submit(copy_context().run, call, work)
+    except RuntimeError:  # the pool still has the call, but nobody waits for its result
+        return None
+
 
 _LOWER = b"L"
 _BEFORE, _BEHIND = b"void (char *, int *, ", b" *, int *, int *)"  # and the matrix between them
