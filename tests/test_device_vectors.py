@@ -45,7 +45,7 @@ FITS = {
     "cosines, blocks": cosines(solver=blocks(block_size=20)),
     "a path, cg": exact(alpha=None, alphas=[1.0, 1e-2], solver=solvers.ConjugateGradient(1e-8)),
     "a path, blocks": exact(alpha=None, alphas=[1.0, 1e-2], solver=blocks(block_size=50)),
-    "huber": exact(loss="huber", solver=solvers.NewtonCG(1e-8)),
+    "huber": exact(loss="huber", solver=solvers.RowNewton(1e-8)),
     "huber, cosines": cosines(loss="huber", solver=solvers.NewtonCG(1e-8)),
     "correntropy, cosines": cosines(loss="correntropy", solver=solvers.NewtonCG(1e-8)),
 }
@@ -83,7 +83,7 @@ def test_results_are_those_of_the_processor(name, rng):
 def test_classes_are_those_of_the_processor(loss, alpha, rng):
     X = rng.normal(size=(N, 3))
     y = (X[:, 0] * X[:, 1] > 0) + (X[:, 2] > 1).astype(int)
-    settings = exact(loss=loss, alpha=alpha, solver=solvers.NewtonCG(1e-7))
+    settings = exact(loss=loss, alpha=alpha, solver=solvers.RowNewton(1e-7))
     host = KernelClassifier(**settings).fit(X, y)
     model = KernelClassifier(**settings, device=CPU).fit(X, y)
     found, expected = model.decision_function(X), host.decision_function(X)

@@ -9,7 +9,7 @@ from mercer.designs import Dense, FixedPointKernel, KernelColumns
 from mercer.kernels import Gaussian, Linear
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import NewtonCG, machine_newton
+from mercer.solvers import NewtonCG, RowNewton, machine_newton
 from mercer.solvers.base import Clock
 from mercer.solvers.machine_curvature import Curvature
 
@@ -54,7 +54,7 @@ def residual_of(problem, theta):
 def test_the_linear_kernel_gives_the_ridge_of_its_inputs(loss, weighted, fit_intercept, rng):
     X, y = rng.normal(size=(N, 4)) + 0.3, targets(loss, 3, rng, N)
     weights = rng.uniform(0.1, 3, size=N) if weighted else None
-    found = NewtonCG(tol=1e-10).solve(
+    found = RowNewton(tol=1e-10).solve(
         problem := machine(kernel_of(X), y, loss, 0.02, weights, fit_intercept)
     )
     ridge = Problem(Dense(X), y, loss, L2(0.02), weights, fit_intercept)
@@ -69,14 +69,14 @@ def test_the_residual_is_that_of_the_equations_of_the_rows(loss, rng):
     y, weights = targets(loss, 3, rng, N), rng.uniform(0.1, 3, size=N)
     K = kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
     problem = machine(K, y, loss, 1e-3, weights)
-    result = NewtonCG(tol=1e-6).solve(problem)
+    result = RowNewton(tol=1e-6).solve(problem)
     assert result.optimality <= 1e-6
     assert residual_of(problem, result.coef) <= result.optimality * (1 + 1e-6) + 1e-12
 
 
 def test_the_objective_never_rises(loss, rng):
     y, K = targets(loss, 3, rng, N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
-    trace = NewtonCG(tol=1e-9).solve(machine(K, y, loss, 1e-6)).trace
+    trace = RowNewton(tol=1e-9).solve(machine(K, y, loss, 1e-6)).trace
     values = np.array([row.objective for row in trace])
     assert np.all(np.diff(values) <= 1e-10 * values[:-1])  # of sums that cancel
 
@@ -85,7 +85,7 @@ def test_outputs_are_solved_as_if_alone(loss, rng):
     if loss.joint:
         pytest.skip("outputs of a joint loss are not alone")
     y, K = targets(loss, 3, rng, N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
-    solver = NewtonCG(tol=1e-10)
+    solver = RowNewton(tol=1e-10)
     together = solver.solve(machine(K, y, loss, 1e-3)).coef
     for c in range(3):
         alone = solver.solve(machine(K, y[:, c], loss, 1e-3)).coef
@@ -95,7 +95,7 @@ def test_outputs_are_solved_as_if_alone(loss, rng):
 def test_a_weight_counts_rows(loss, rng):
     X, y = rng.normal(size=(N, 3)), targets(loss, 3, rng, N)
     counts = rng.integers(0, 3, size=N)
-    kernel, solver = Gaussian(0.5), NewtonCG(tol=1e-10)
+    kernel, solver = Gaussian(0.5), RowNewton(tol=1e-10)
     weighted = machine(K := kernel_of(X, kernel), y, loss, 1e-2, counts.astype(float))
     every = np.repeat(np.arange(N), counts)
     repeated = machine(kernel_of(X[every], kernel), y[every], loss, 1e-2)
@@ -110,12 +110,12 @@ def test_a_weight_counts_rows(loss, rng):
 def test_factors_of_any_rank_change_the_way_and_not_the_goal(loss, n_outputs, rng, monkeypatch):
     y = targets(loss, max(n_outputs, 2) if loss.joint else n_outputs, rng, N)
     K = kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
-    truth = NewtonCG(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
+    truth = RowNewton(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
     for long, share in ((0, 0.02), (0, 1.0), (10**6, 0.1)):
         monkeypatch.setattr(machine_newton, "_LONG", long)
         monkeypatch.setattr(machine_newton, "_HARD", 0.0)
         monkeypatch.setattr(machine_newton, "_SHARE_OF_RANK", share)
-        found = NewtonCG(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
+        found = RowNewton(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
         np.testing.assert_allclose(found, truth, atol=1e-6 * np.abs(truth).max())
 
 
@@ -129,7 +129,7 @@ def test_products_with_the_kernel_are_few(name, rng, monkeypatch):
     monkeypatch.setattr(
         type(K), "matvec", lambda self, v: (count.__setitem__(0, count[0] + 1), product(self, v))[1]
     )
-    result = NewtonCG(tol=1e-2).solve(machine(K, y, losses.get(name), 0.3 / 400))
+    result = RowNewton(tol=1e-2).solve(machine(K, y, losses.get(name), 0.3 / 400))
     assert result.converged
     assert count[0] <= 120
 
@@ -168,7 +168,7 @@ def test_rows_without_curvature_leave_the_products_and_nothing_else(hold, rng, m
         problem = machine(K, np.column_stack([y, -y]), losses.get(name), 1e-3, weights)
         for share in (0.0, 0.9):
             monkeypatch.setattr(machine_newton, "_SHARE_WITH", share)
-            ways.append(NewtonCG(tol=1e-2 if "32" in hold else 1e-9).solve(problem))
+            ways.append(RowNewton(tol=1e-2 if "32" in hold else 1e-9).solve(problem))
         sides = {size for _, size in sizes - {None}}
         assert min(sides) < 300
         assert max(sides) == 400
@@ -191,7 +191,7 @@ def large(name, rng, n=1200):
 
 @pytest.mark.parametrize("name", ["logistic", "smooth_hinge", "multinomial"])
 def test_the_machine_of_a_sample_is_a_better_start_and_the_goal_is_the_same(name, rng, monkeypatch):
-    problem, solver, ways = large(name, rng), NewtonCG(tol=1e-7), []
+    problem, solver, ways = large(name, rng), RowNewton(tol=1e-7), []
     for fewest in (100, np.inf):
         monkeypatch.setattr(machine_newton, "_FEWEST", fewest)
         ways.append(solver.solve(problem))
@@ -219,14 +219,14 @@ def test_a_weak_penalty_is_solved(name, rng):
     X = rng.normal(size=(300, 3))
     y = np.where(np.sin(3 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=300) > 0, 1.0, -1.0)
     problem = machine(kernel_of(X, Gaussian(0.5)), y, losses.get(name), 1e-7)
-    result = NewtonCG(tol=1e-4).solve(problem)
+    result = RowNewton(tol=1e-4).solve(problem)
     assert result.converged
     assert residual_of(problem, result.coef) <= 1.01e-4
 
 
 def test_a_path_is_that_of_its_strengths(loss, rng):
     y, K = targets(loss, 3, rng, N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
-    solver, alphas = NewtonCG(tol=1e-10), [1e-3, 1e-1, 1e-2]
+    solver, alphas = RowNewton(tol=1e-10), [1e-3, 1e-1, 1e-2]
     path = solver.solve_path(machine(K, y, loss, 1.0), alphas)
     for alpha, result in zip(alphas, path, strict=True):
         truth = solver.solve(machine(K, y, loss, alpha)).coef
@@ -237,7 +237,7 @@ def test_any_design_may_be_the_kernel(rng):
     X, y = rng.normal(size=(N, 3)), targets(losses.Logistic(), 0, rng, N)
     K = kernel_of(X, Gaussian(0.5))
     found, truth = (
-        NewtonCG(tol=1e-9).solve(machine(design, y, losses.Logistic(), 1e-3)).coef
+        RowNewton(tol=1e-9).solve(machine(design, y, losses.Logistic(), 1e-3)).coef
         for design in (Dense(K.toarray()), K)
     )
     np.testing.assert_allclose(found, truth, atol=1e-6)
@@ -251,7 +251,7 @@ def test_a_path_down_to_no_penalty_is_solved_by_columns(rng):
 
 def test_a_start_at_the_solution_takes_no_step(loss, rng):
     y, K = targets(loss, 3, rng, N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
-    solver, problem = NewtonCG(tol=1e-8), machine(K, y, loss, 1e-2)
+    solver, problem = RowNewton(tol=1e-8), machine(K, y, loss, 1e-2)
     again = solver.solve(problem, solver.solve(problem).coef)
     assert again.n_iter == 0
     assert again.converged
@@ -261,7 +261,7 @@ def test_a_single_class_stays_finite(rng):
     K = kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
     for loss in (losses.Logistic(), losses.SquaredHinge(), losses.SmoothHinge()):
         problem = machine(K, np.ones(N), loss, 1e-2)
-        responses = problem.responses(NewtonCG().solve(problem).coef)
+        responses = problem.responses(RowNewton().solve(problem).coef)
         assert np.all(np.isfinite(responses))
         assert np.all(responses >= 0.9)
 
@@ -272,7 +272,7 @@ def test_float32_rows_give_the_model_of_float64_ones(loss, rng):
     responses = []
     for dtype in (np.float32, np.float64):
         problem = machine(kernel_of(X, Gaussian(0.5), dtype), y, loss, 1e-3)
-        result = NewtonCG(tol=1e-5).solve(problem)
+        result = RowNewton(tol=1e-5).solve(problem)
         assert result.converged
         responses.append(problem.responses(result.coef))
     np.testing.assert_allclose(responses[0], responses[1], atol=2e-3)
@@ -289,7 +289,7 @@ def test_exact_machines_have_no_eigenvectors_but_where_they_help(rng):
     ):
         model = KernelClassifier("exact", loss=name).fit(X, labels)
         assert model.feature_map_.whiten == whitened
-        assert model.solver_ == "newton-cg"
+        assert model.solver_ == ("newton-cg" if whitened else "row-newton")
 
 
 def test_leaves_are_solved_in_float64_where_float32_is_too_short(rng):

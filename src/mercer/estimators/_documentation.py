@@ -79,8 +79,8 @@ MACHINES = SHARED | entries(
     l1_ratio : float or None, default=None
         Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
         from 0 to 1; None means one half. For "elastic-net" alone.
-    solver : "auto", "cholesky", "cg", "block", "newton-cg", "smoothing", "cd", "async" or a \
-solver, default="auto"
+    solver : "auto", "cholesky", "cg", "block", "newton-cg", "row-newton", "smoothing", "cd", \
+"async" or a solver, default="auto"
         "auto" chooses by sizes, loss and memory; ``solver_`` tells which. A solver object brings
         its own settings, such as the ``checkpoint`` folder of ``solvers.BlockCoordinateDescent``.
     tol : float, default=1e-2

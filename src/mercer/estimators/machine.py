@@ -56,7 +56,8 @@ _ALPHA = 0.3
 _L1_SHARE = 0.01
 # feature_map="auto": rows up to which the exact kernel takes seconds, the solvers that take it, and
 # matrices of its size in float64 that a direct solution works with.
-_MOST_EXACT, _EXACT_SOLVERS, _MATRICES = 5000, ("auto", "cholesky", "cg", "newton-cg"), 4.0
+_MOST_EXACT, _MATRICES = 5000, 4.0
+_EXACT_SOLVERS = ("auto", "cholesky", "cg", "newton-cg", "row-newton")
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
 

@@ -21,6 +21,7 @@ from mercer.solvers.direct import Cholesky, LeftOut, leave_one_out
 from mercer.solvers.doubly import DoublySGD, Expansion
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
+from mercer.solvers.row_newton import RowNewton, newton_for
 from mercer.solvers.smoothing import Smoothing
 from mercer.solvers.working_set import Selection, Stream, WorkingSet
 
@@ -43,6 +44,7 @@ __all__ = [
     "PairwiseCD",
     "Perceptrons",
     "Result",
+    "RowNewton",
     "Selection",
     "Smoothing",
     "Solver",
@@ -65,6 +67,7 @@ SOLVERS: dict[str, type[Solver]] = {
         BlockCoordinateDescent,
         CoordinateDescent,
         NewtonCG,
+        RowNewton,
         Smoothing,
         AsyncSVRG,
     )
@@ -103,7 +106,7 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     if problem.penalty.l1:
         return CoordinateDescent(tol=tol, max_iter=max_iter)
     if not problem.loss.quadratic:
-        return NewtonCG(tol=tol, max_iter=max_iter)
+        return newton_for(problem)(tol=tol, max_iter=max_iter)
     kind = _for_ridge(problem) if problem.penalty.quadratic else _for_machines(problem)
     return kind(tol=tol, max_iter=max_iter)
 
@@ -148,8 +151,9 @@ def get(
 
     Parameters
     ----------
-    solver : {"auto", "cholesky", "cg", "block", "cd", "newton-cg", "smoothing", "async"} or Solver
-        A solver object keeps its own settings.
+    solver : str or Solver
+        "auto" or the name of a solver; "newton-cg" is "row-newton" for kernel machines of all rows
+        with a convex loss. A solver object keeps its own settings.
     problem : Problem
         What "auto" chooses by.
     tol : float, default=1e-4
@@ -164,4 +168,5 @@ def get(
         return solver
     if name_from(solver, names(), "solver") == "auto":
         return auto(problem, tol, max_iter)
-    return SOLVERS[solver](tol=tol, max_iter=max_iter)
+    kind = newton_for(problem) if solver == NewtonCG.name else SOLVERS[solver]
+    return kind(tol=tol, max_iter=max_iter)

@@ -46,7 +46,8 @@ def best_form(
             return map_
         # Gradients by columns that are nearly dependent make slow progress, coefficients of rows
         # quick one.
-        newton = solver in ("auto", "newton-cg") or isinstance(solver, solvers.NewtonCG)
+        newton = solver in ("auto", "newton-cg", "row-newton")
+        newton = newton or isinstance(solver, solvers.RowNewton)
         by_rows = newton and suits_rows(loss) and rows_are_here
         return map_ if by_rows else map_.set_params(whiten=True)
     if not map_.whiten:

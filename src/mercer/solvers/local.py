@@ -37,7 +37,7 @@ from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, rounding
 from mercer.solvers.base import Result
 from mercer.solvers.machine_newton import suits_rows
-from mercer.solvers.newton import NewtonCG
+from mercer.solvers.row_newton import newton_for
 from mercer.solvers.smoothing import Smoothing
 
 __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
@@ -314,7 +314,7 @@ class _Leaves:
         target = y if self.loss.joint or y.shape[1] > 1 else y[:, 0]
         penalty = RKHSNorm(alphas[0], design)
         problem = Problem(design, target, self.loss, penalty, weights, self.fit_intercept)
-        kind = NewtonCG if self.loss.smooth else Smoothing
+        kind = newton_for(problem) if self.loss.smooth else Smoothing
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             results = kind(tol=self.tol, max_iter=self.max_iter).solve_path(problem, alphas)

@@ -12,7 +12,6 @@ from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Clock, Solver, State, check_range
-from mercer.solvers.machine_newton import MachineNewton, MachineState, is_by_rows
 
 __all__ = ["NewtonCG"]
 
@@ -60,16 +59,11 @@ class NewtonCG(Solver):
     when it is done. A loss that couples the outputs is minimised over all of them jointly. The
     generalised Hessian serves losses whose second derivative jumps.
 
-    The kernel machine of all rows with a convex loss (``RKHSNorm``) is solved for the coefficients
-    of the rows: steps are those of a weighted squared loss, cut short where F rises, and the inner
-    CG has a factor of the kernel, weighted anew in every step, for a preconditioner.
-
     Parameters
     ----------
     tol : float, default=1e-4
         Stop when the gradient's norm is at most tol · (that of the best constant model) for every
-        output. For a kernel machine of all rows it is that of s ℓ' + n alpha a, the residual of the
-        equations of the rows.
+        output.
     max_iter : int, default=1000
         Most trust-region steps, refused ones included.
     inner_tol : float, default=0.1
@@ -107,28 +101,7 @@ class NewtonCG(Solver):
         self.inner_tol = number_at_least_0(self.inner_tol, "inner_tol")
         self.max_inner = positive_integer(self.max_inner, "max_inner")
 
-    def criterion(self, problem: Problem) -> str:
-        return "residual" if is_by_rows(problem) else "gradient"
-
-    def share(
-        self, problem: Problem, alphas: list[float], clock: Clock
-    ) -> tuple[MachineNewton, ...]:
-        """A kernel machine of all rows with its kernel in memory."""
-        if not is_by_rows(problem) or not min(alphas, default=0.0) > 0:
-            return ()
-        with clock.phase("hold"):
-            least = min(alphas)
-            return (MachineNewton(problem, self.tol, self.inner_tol, self.max_inner, least),)
-
-    def init(
-        self,
-        problem: Problem,
-        theta: NDArray,
-        clock: Clock,
-        machine: MachineNewton | None = None,
-    ) -> _State | MachineState:
-        if machine is not None:
-            return machine.init(problem, theta, clock)
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("gradient"):
             reference = problem.reference()  # first: it knows the gradient at the usual start
             point = problem.at(theta)
@@ -149,10 +122,7 @@ class NewtonCG(Solver):
             lost=np.zeros(len(norm), dtype=bool),
         )
 
-    def step(self, problem: Problem, state: _State | MachineState) -> None:
-        if isinstance(state, MachineState):
-            state.machine.step(problem, state)
-            return
+    def step(self, problem: Problem, state: _State) -> None:
         with state.clock.phase("inner"):
             step = self._inner(problem, state)
         point = state.point

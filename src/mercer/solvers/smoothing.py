@@ -15,7 +15,7 @@ from mercer.problem import Problem
 from mercer.problem.certificates import dual_gaps
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 from mercer.solvers.coordinate import CoordinateDescent
-from mercer.solvers.newton import NewtonCG
+from mercer.solvers.row_newton import newton_for
 
 __all__ = ["Smoothing"]
 
@@ -55,7 +55,7 @@ class Smoothing(Solver):
     The derivatives of the smooth loss are dual variables of F. With ``RKHSNorm``, which has no
     duality gap here, and for alpha = 0 they are ε-subgradients of the loss, and the mean of ε
     counts: what F is above its minimum where the smooth problem is solved exactly. Each smooth
-    problem is solved by ``NewtonCG``, or by ``CoordinateDescent`` for a penalty with an l1 part.
+    problem is solved by a Newton method, or by ``CoordinateDescent`` for a penalty with an l1 part.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Smoothing(Solver):
     def step(self, problem: Problem, state: _State) -> None:
         loss = problem.loss.smoothed(state.width)
         smooth = problem.with_loss(loss)
-        kind = NewtonCG if problem.penalty.linear else CoordinateDescent
+        kind = newton_for(smooth) if problem.penalty.linear else CoordinateDescent
         inner = kind(tol=state.inner_tol, max_iter=self.max_iter)
         with state.clock.phase("inner"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
