@@ -261,8 +261,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if found is None:
             return tol
         rows, responses = found
-        assert search.choice is not None
-        search.choice = replace(search.choice, rows=rows, responses=responses)
+        if search.choice is not None:
+            search.choice = replace(search.choice, rows=rows, responses=responses)
         with quiet_scores():
             self._keep(search)
         return self._recipe(search.key).tol(search)

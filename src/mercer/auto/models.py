@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,10 +255,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores, weights)
 
     def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
-        rows, transform = search.held_rows, search.settings.transform
-        assert isinstance(search.goal, Numbers)
-        predicted = search.goal.predictions(responses, rows, transform)
-        both = {"target": search.goal.truth(rows, "identity"), "predicted": predicted}
+        rows, goal = search.held_rows, cast(Numbers, search.goal)
+        predicted = goal.predictions(responses, rows, search.settings.transform)
+        both = {"target": goal.truth(rows, "identity"), "predicted": predicted}
         return {name: v[:, 0] if v.shape[1] == 1 else v for name, v in both.items()}
 
 
@@ -478,10 +477,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
 
     def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
-        assert isinstance(search.goal, Classes)
+        labels = cast(Classes, search.goal).labels
         responses = responses[:, 0] if responses.shape[1] == 1 else responses
         return {
-            "target": self.classes_[search.goal.labels[search.held_rows]],
+            "target": self.classes_[labels[search.held_rows]],
             "predicted": self.classes_[winners(responses)],
             "probabilities": self.probabilities_(responses),
         }

@@ -81,8 +81,14 @@ class RowNewton(Solver):
             return (MachineNewton(problem, self.tol, self.inner_tol, self.max_inner, least),)
 
     def init(
-        self, problem: Problem, theta: NDArray, clock: Clock, machine: MachineNewton
+        self,
+        problem: Problem,
+        theta: NDArray,
+        clock: Clock,
+        machine: MachineNewton | None = None,
     ) -> MachineState:
+        if machine is None:
+            (machine,) = self.share(problem, [problem.penalty.alpha], clock)
         return machine.init(problem, theta, clock)
 
     def step(self, problem: Problem, state: MachineState) -> None:
