@@ -36,24 +36,25 @@ _DECAY = 1e-4
 SETTINGS = entries(
     """
     alpha : float, default=0.0
-        Strength of the penalty ``alpha / 2 * |f|**2`` beside the mean loss, >= 0. With a
-        preconditioner it is the ridge of every step as well, and regularises more loosely.
+        Strength of the penalty ``alpha / 2 * |f|**2`` added to the mean loss, >= 0. With a
+        preconditioner it is also the ridge of every step, and regularises less.
     preconditioned : bool, default=True
-        Whether the gradient of a block is multiplied by the inverse of the second moments of its
+        Whether to multiply the gradient of a block by the inverse of the second moments of its
         features on the batch, plus alpha and a jitter on the diagonal. Each step is then a ridge
-        regression of the derivatives on the block, which needs several rows per feature and gets
-        there in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
+        regression of the derivatives on the block; it needs several rows per feature and converges
+        in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
         regression with strength alpha.
     batch_size : int or None, default=None
-        Rows of a step, >= 1; None means 8192, or all if there are fewer.
+        Number of rows per step, >= 1; None means 8192, or all rows if there are fewer.
     block_size : int or None, default=None
-        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
+        Number of new features per step, >= 1; None means the smaller of 1024 and an eighth of the
+        batch.
     step_size : float or None, default=None
-        θ of the step ``theta / (1 + decay t)``, > 0. None means one over the largest curvature of
-        the loss (and over k(x, x), without a preconditioner).
+        θ in the step length ``theta / (1 + decay t)``, > 0. None means 1 over the largest curvature
+        of the loss, without a preconditioner also over k(x, x).
     step_decay : float or None, default=None
-        ``decay``, >= 0. None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
-        is more: the law 1 / t with which errors fall as 1 / t.
+        ``decay`` in the step length, >= 0. None means 1e-4; without a preconditioner it is the
+        larger of 1e-4 and ``theta * alpha / 2``, with which errors fall as 1 / t.
     """
 )
 
