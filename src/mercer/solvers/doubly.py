@@ -61,24 +61,24 @@ SETTINGS = entries(
 
 @dataclass
 class Expansion:
-    """A function ``f(x) = sum_j phi_j(x) coef_j`` over the start of an endless sequence.
+    """A function ``f(x) = sum_j phi_j(x) coef_j`` over the first features of an endless sequence.
 
-    Its features are made again, from the key of the sequence, whenever they are needed: predictions
-    take time in proportion to their number, and memory hardly any.
+    Features are computed from the key of the sequence at each use: a prediction takes time in
+    proportion to their number, and hardly any memory.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        Fitted, with ``scale=False``: the sequence.
+        Fitted map with ``scale=False``, which defines the sequence.
     shape : tuple of int
-        () for one output, (k,) for k of them.
+        Shape of the output: () for one output, (k,) for k outputs.
     dtype : dtype, default=numpy.float64
-        Of the coefficients.
+        Type of the coefficients.
 
     Attributes
     ----------
     scale : float
-        Factor of all stored coefficients, so that shrinking them takes no time.
+        Common factor of the stored coefficients; shrinking all coefficients changes it alone.
 
     Examples
     --------
@@ -145,24 +145,24 @@ class Expansion:
 @documented(SETTINGS)
 @dataclass
 class DoublySGD:
-    """Functional gradient descent on batches of rows and blocks of fresh random features.
+    """Functional gradient descent on batches of rows and blocks of new random features.
 
-    Step t takes the derivatives of the loss on a batch, draws the next block of features of the
-    endless sequence, and adds them with coefficients that follow minus the gradient; the features
-    of earlier steps are only shrunk. Nothing of the kernel matrix and of the features is kept, at
-    the price that responses of a batch take time in proportion to the steps so far.
+    Step t computes the derivatives of the loss on a batch, draws the next block of features of the
+    endless sequence, and adds them with coefficients along the negative gradient. Coefficients of
+    earlier features only shrink. Neither the kernel matrix nor features are stored; the responses
+    of a batch therefore take time in proportion to the number of steps so far.
 
     Parameters
     ----------
     {alpha, preconditioned, batch_size, block_size, step_size, step_decay}
     max_iter : int, default=50
-        Steps of ``solve``.
+        Number of steps of ``solve``.
     jitter : float, default=1e-7
-        Added to the diagonal of the preconditioner, > 0; raised tenfold as often as rounding asks
-        for it.
+        Number added to the diagonal of the preconditioner, > 0. It grows tenfold until the matrix
+        has a Cholesky factor.
     keep_responses : bool or None, default=None
-        Whether ``solve`` keeps the responses of all rows up to date, instead of computing those of
-        every batch from all features so far. None means where that is quicker, from about two
+        Whether ``solve`` updates the responses of all rows at each step, instead of computing the
+        responses of a batch from all features so far. None does so if it is faster, from about two
         passes over the rows on. It changes results by rounding only.
 
     References
