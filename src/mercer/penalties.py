@@ -19,9 +19,9 @@ _PIECE = 2**18  # bytes of one operand: a few of them fit into the second-level 
 
 @dataclass(frozen=True)
 class Penalty:
-    """Ω(w) = l1 ‖w‖₁ + ½ l2 ‖w‖² for weights w of shape (D,) or (D, k); no intercept among them.
+    """Ω(w) = l1 ‖w‖₁ + ½ l2 ‖w‖² for weights w of shape (D,) or (D, k), without the intercept.
 
-    A penalty says what share of its strength each part has; all else follows.
+    A subclass defines the strengths l1 and l2 of the two parts.
 
     Attributes
     ----------
@@ -30,12 +30,12 @@ class Penalty:
     l1, l2 : float
         Strengths of the absolute values and of the squares.
     name : str
-        The word users say.
+        Name of the penalty in ``penalty=``.
     quadratic : bool
-        Ω is ½ alpha ‖w‖².
+        Whether Ω is ½ alpha ‖w‖².
     linear : bool
-        The gradient of Ω is linear in w: with a quadratic loss the minimiser solves linear
-        equations.
+        Whether the gradient of Ω is linear in w: with a quadratic loss the minimiser then solves
+        linear equations.
     """
 
     alpha: float = 1.0
@@ -130,7 +130,7 @@ class L2(Penalty):
     Parameters
     ----------
     alpha : float, default=1.0
-        At least 0.
+        Strength, >= 0.
 
     Examples
     --------
@@ -150,12 +150,13 @@ class L2(Penalty):
 class L1(Penalty):
     """alpha ‖w‖₁: most weights of a minimiser are exactly zero.
 
-    It is not free of scale: features c times as large make weights c times cheaper.
+    The strength depends on the scale of the features: features multiplied by c need weights smaller
+    by the factor c, with a smaller penalty.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        At least 0.
+        Strength, >= 0.
 
     Examples
     --------
@@ -176,9 +177,9 @@ class ElasticNet(Penalty):
     Parameters
     ----------
     alpha : float, default=1.0
-        At least 0.
+        Strength, >= 0.
     l1_ratio : float, default=0.5
-        Share of the absolute values, from 0 to 1.
+        Share of the absolute values in the penalty, from 0 to 1.
 
     Examples
     --------
@@ -207,23 +208,23 @@ class ElasticNet(Penalty):
 class RKHSNorm(Penalty):
     """(alpha/2) (wᵀM w + jitter ‖w‖²): the squared norm of f(x) = Σ_j w_j k(x, l_j), M = k(L, L).
 
-    On the columns k(X, L) it makes the restricted Nyström machine an ordinary problem, and with
-    L = X the kernel machine of all rows.
+    With the columns k(X, L) as features the problem is the restricted Nyström machine; with L = X
+    it is the exact kernel machine of all rows.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        At least 0.
+        Strength, >= 0.
     matrix : Design of shape (D, D)
-        M, symmetric and positive semi-definite: ``designs.KernelColumns`` of the landmarks, or any
-        other design.
+        Matrix M, symmetric and positive semi-definite: ``designs.KernelColumns`` of the landmarks,
+        or any other design.
     jitter : float, default=0.0
-        At least 0; makes M + jitter I better conditioned.
+        Number added to the diagonal of M for better conditioning, >= 0.
 
     Raises
     ------
     ValueError
-        If there is no matrix, it is not square, or jitter is negative or infinite.
+        If ``matrix`` is missing or not square, or ``jitter`` is negative or infinite.
 
     References
     ----------
@@ -292,12 +293,12 @@ PENALTIES: dict[str, type[Penalty]] = {cls.name: cls for cls in (L2, L1, Elastic
 
 
 def names() -> list[str]:
-    """The names that ``get`` understands."""
+    """Names of the penalties that :func:`get` accepts."""
     return list(PENALTIES)
 
 
 def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = None) -> Penalty:
-    """A penalty by name and strength, or the penalty itself.
+    """Return a penalty from a name and a strength, or the penalty object given.
 
     Parameters
     ----------
@@ -306,14 +307,14 @@ def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = Non
     alpha : float, default=1.0
         Strength of a penalty given by name, at least 0.
     l1_ratio : float or None, default=None
-        Share of the absolute values in "elastic-net", from 0 to 1; None means one half. Other
-        penalties have none.
+        Share of the absolute values in "elastic-net", from 0 to 1; None means 0.5. Leave it out
+        for other penalties.
 
     Raises
     ------
     ValueError
-        If there is no penalty of that name, alpha or l1_ratio is outside its range, or l1_ratio is
-        said of a penalty that has none or another.
+        If the name is unknown, ``alpha`` or ``l1_ratio`` is outside its range, or ``l1_ratio`` is
+        given for a penalty without one or with another one.
 
     Examples
     --------

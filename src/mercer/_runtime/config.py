@@ -43,29 +43,27 @@ _here: ContextVar[_Setting | None] = ContextVar("mercer_config", default=None)
 
 
 def set_config(*, max_memory: int | str | None = _AS_BEFORE, device: Any = _AS_BEFORE) -> None:
-    """Set, for the whole program, how much memory may be taken, and where kernels are computed.
+    """Set the memory limit and the device of kernels for the whole program.
 
-    Every estimate of what a fit or a prediction needs is held against the memory before it is
-    taken, and what is worked on or kept in pieces is cut so that it fits. What is left out stays as
-    it is.
+    Fits and predictions estimate their memory before they allocate it, and work in pieces that fit
+    the limit. A parameter that is left out keeps its value.
 
     Parameters
     ----------
     max_memory : int, str or None
-        What this process may take from now on besides what it holds already: bytes, or a size such
-        as "500MB" or "8GB", in units of 1024. Files that are mapped do not count. None leaves the
-        limit to the machine.
+        Memory that this process may take in addition to what it holds at this call: bytes, or a
+        size such as "500MB" or "8GB", in units of 1024. Memory-mapped files do not count. None
+        means the memory of the machine.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None
-        Where kernels are computed: "cpu" or None for the processor, "cuda" for a GPU by way of
-        PyTorch (the extra ``mercer[gpu]``). A ``torch.device`` of the processor computes there with
-        PyTorch.
+        Device that computes kernels: "cpu" or None is the processor, "cuda" a GPU, by PyTorch
+        (``pip install 'mercer[gpu]'``). ``torch.device("cpu")`` is the processor, with PyTorch.
 
     Raises
     ------
     TypeError, ValueError
-        If that is no size, or no device of this machine.
+        If ``max_memory`` is no size, or this machine lacks the device.
     ImportError
-        If a device is asked for and PyTorch is not installed.
+        If a device is named and PyTorch is not installed.
 
     See Also
     --------
@@ -87,9 +85,9 @@ def set_config(*, max_memory: int | str | None = _AS_BEFORE, device: Any = _AS_B
 def config_context(
     *, max_memory: int | str | None = _AS_BEFORE, device: Any = _AS_BEFORE
 ) -> Iterator[None]:
-    """Set how much memory may be taken, and where kernels are computed, inside a ``with`` block.
+    """Set the memory limit and the device of kernels inside a ``with`` block.
 
-    It takes the place of what ``set_config`` or a block around it says. Other threads keep theirs.
+    The block overrides ``set_config`` and enclosing blocks. Other threads keep their settings.
 
     Parameters
     ----------

@@ -402,7 +402,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     @property
     def kernel_machine_(self) -> Any:
-        """The kernel machine inside ``best_estimator_``, the first if there are two."""
+        """Kernel machine of ``best_estimator_``; the first one if it is a mean of pipelines."""
         return self._pipelines()[0].named_steps["model"]
 
     @property

@@ -49,9 +49,9 @@ class MeanModel(Checked, BaseEstimator):
         Raises
         ------
         ValueError
-            In one sentence, if there is no pipeline or one without a local kernel machine.
+            If there is no pipeline, or one without a local kernel machine.
         KeyboardInterrupt
-            Passed on after an interruption; the trees finished so far are in place.
+            After an interruption; the model keeps the finished trees.
         """
         self._forget()
         if not self._can_average(self.pipelines):
@@ -159,10 +159,10 @@ def _ends_in(pipeline: Any, machine: type[LocalKernelMachine]) -> bool:
 
 
 class MeanRegressor(RegressorMixin, MeanModel):
-    """The mean of the predictions of pipelines with local kernel machines, counted by their trees.
+    """Mean prediction of pipelines with local kernel machines, weighted by their numbers of trees.
 
-    Trees that see the rows in another treatment or in other scales of the inputs err elsewhere, so
-    that their mean errs less.
+    Trees with another treatment of the columns or other scales of the inputs make different errors,
+    so that the mean has a smaller error.
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ class MeanRegressor(RegressorMixin, MeanModel):
     Attributes
     ----------
     pipelines_ : list of Pipeline
-        After an interruption or a deadline those that have a whole tree, or the first alone.
+        Fitted pipelines. After an interruption or a deadline, those with at least one finished
+        tree, or the first alone.
 
     Examples
     --------
@@ -208,10 +209,10 @@ class MeanRegressor(RegressorMixin, MeanModel):
 
 
 class MeanClassifier(ClassifierMixin, MeanModel):
-    """Classes by the mean response of pipelines with local kernel machines, counted by their trees.
+    """Class of the largest mean response of pipelines with local kernel machines.
 
-    Trees that see the rows in another treatment or in other scales of the inputs err elsewhere, so
-    that their mean errs less.
+    The mean is weighted by the numbers of trees. Trees with another treatment of the columns or
+    other scales of the inputs make different errors, so that the mean has a smaller error.
 
     Parameters
     ----------
@@ -222,9 +223,10 @@ class MeanClassifier(ClassifierMixin, MeanModel):
     Attributes
     ----------
     pipelines_ : list of Pipeline
-        After an interruption or a deadline those that have a whole tree, or the first alone.
+        Fitted pipelines. After an interruption or a deadline, those with at least one finished
+        tree, or the first alone.
     classes_ : ndarray of shape (n_classes,)
-        Sorted.
+        Class labels, sorted.
 
     Examples
     --------

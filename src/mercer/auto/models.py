@@ -42,13 +42,13 @@ _SPREADS = (1e-30, 1e36)  # least and largest difference of a target from the me
 class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     """Kernel regression on raw tables, with nothing to set.
 
-    The treatment of the columns, scales of the inputs learned from the target, the kernel, its
-    gamma and the strength of the penalty are chosen by successive halving: all of them on a few
-    hundred rows with the exact kernel, the better ones on more. Up to 50 000 rows the model is the
-    exact kernel machine; beyond, the mean of two local ones, whose settings are chosen once more on
-    leaves. Sparse rows get random features, and with thousands of inputs a linear model is tried as
-    well. Targets that vary by factors are fitted as logarithms where that serves. Then one model is
-    fitted to all rows. Whatever is chosen is judged on rows held out of the training data.
+    ``fit`` chooses the treatment of the columns, the scales of the inputs (learned from the
+    target), the kernel, gamma and the strength of the penalty. The search is successive halving on
+    held-out rows: all settings on a few hundred rows with the exact kernel, the better ones on
+    more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
+    the mean of two pipelines with local machines, whose settings are chosen again on leaves. Sparse
+    rows get random features. With thousands of inputs the search includes a linear model. Targets
+    over several orders of magnitude are fitted as logarithms if that lowers the held-out loss.
 
     Parameters
     ----------
@@ -57,19 +57,19 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     Attributes
     ----------
     best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
-        ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
-        saved, or looked at; the mean of two such pipelines beyond 50 000 rows.
+        Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
+        estimators. Above 50 000 rows it is the mean of two such pipelines.
     best_settings_ : dict
-        What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
-        ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
-        "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (of
-        inputs whose median distance is 1), "ridge" and "transform".
+        Settings of the model: "numbers" and "max_integers" of :class:`mercer.TablePreparer`,
+        "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
+        its ``kernel`` is that of the model, "exponential" if it is the exponential kernel, else
+        "cosines"), "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (for inputs whose median
+        distance is 1), "ridge" and "transform".
     search_results_ : dict of arrays
-        A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
+        Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
-        "chosen". With ``scoring`` also "score"; the "loss" is then 0 for right predictions and 1
-        for those that are the same for all rows.
+        "chosen". With ``scoring`` also "score"; the "loss" is then 0 for perfect predictions and 1
+        for a constant.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
@@ -99,20 +99,20 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> AutoKernelRegressor:
-        """Choose and fit.
+        """Choose the settings on held-out rows and fit the model to all rows.
 
         Parameters
         ----------
         X : data frame, array or CSR of shape (n_samples, n_features)
-            Numbers, labels, booleans and dates; what is missing is None or NaN.
+            Numbers, labels, booleans and dates; missing cells are None or NaN.
         y : array or data frame of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; how much a row counts in what is chosen, fitted and calibrated. A weight
-            of 0 is the same as leaving the row out, and a factor of all weights changes nothing.
+            Weight per row, >= 0, in the search, the fit and the calibration. A row of weight 0 is
+            left out. Only the ratios of the weights matter.
         groups : array of shape (n_samples,), default=None
-            Labels of rows that belong together, such as those of a patient. Rows are held out by
-            whole groups, of which there are two or more, so that settings are chosen, and scores,
-            intervals and probabilities found, for groups that the fit has not met.
+            Group label per row, such as a patient; two groups or more. Held-out rows are whole
+            groups: settings, scores, intervals and probabilities are then for groups that the fit
+            has not seen.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The score by ``scoring``; the coefficient of determination R2 without it.
+        """Score of the predictions by ``scoring``, or R2 if that is None.
 
         Parameters
         ----------
@@ -148,20 +148,21 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     def predict(self, X: Any, quantiles: Any = None) -> NDArray:
         """Predicted targets: means, or quantiles.
 
-        Quantiles are those of the errors on held-out rows, in units of a size
-        that depends on the row; they never cross. Several outputs have one size for all rows.
+        A quantile is the prediction plus a quantile of the errors on held-out rows, relative to the
+        error size expected at the row; quantiles never cross. With several outputs the error size
+        is the same for all rows.
 
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
         quantiles : array of shape (n_quantiles,), default=None
-            Levels above 0 and below 1; 0.5 is the median. None asks for means.
+            Levels above 0 and below 1; 0.5 is the median. None returns means.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            With ``quantiles`` one more axis, of n_quantiles; infinite where the rows held out are
-            too few to tell.
+            With ``quantiles`` it has a last axis of length n_quantiles; entries are infinite if
+            there are too few held-out rows for a level.
         """
         self._check_fitted()
         if quantiles is not None:
@@ -176,25 +177,25 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         return predicted.astype(np.float64, copy=False)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
-        """Intervals that hold the targets of new rows with at least some probability.
+        """Prediction intervals that contain the target of a new row with a given probability.
 
-        Their ends are quantiles of the errors on held-out rows (split-conformal prediction),
-        multiplied by a size that depends on the row where that makes them better. Up to 50 000 rows
-        the errors are those of a model of nearly as many rows as the final one; beyond, of the
-        leaves of the search, which have fewer: intervals of targets without noise are then too
-        wide. For logarithms of targets intervals grow with the prediction. Several outputs have
-        intervals of one width each, with the prediction in the middle.
+        The ends are quantiles of the errors on held-out rows (split-conformal prediction),
+        multiplied by the error size expected at the row if that improves the intervals. Up to
+        50 000 rows the errors are those of a model of nearly all rows; above, those of the leaves
+        of the search, which have fewer rows: intervals of noiseless targets are then too wide.
+        Intervals of targets fitted as logarithms widen with the prediction. With several outputs
+        each has intervals of constant width, centred at the prediction.
 
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
         coverage : float, default=0.9
-            Above 0 and below 1.
+            Probability that an interval contains the target, above 0 and below 1.
 
         Returns
         -------
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
-            Lower and upper ends; infinite where the rows held out are too few for ``coverage``.
+            Lower and upper ends; infinite if there are too few held-out rows for ``coverage``.
         """
         self._check_fitted()
         if self.conformal_.scores.ndim == 1 and "_errors_" in vars(self):
@@ -221,7 +222,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     @property
     def spread_(self) -> Spread:
-        """The law of errors on the rows held out, learned when it is first asked for."""
+        """Distribution of the errors on held-out rows, fitted at first use."""
         self._check_fitted()
         return self._errors_.spread
 
@@ -265,13 +266,13 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     """Kernel classification on raw tables, with nothing to set.
 
-    The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
-    gamma and the strength of the penalty are chosen by successive halving: all of them on a few
-    hundred rows with the exact kernel, the better ones on more. Up to 50 000 rows the model is the
-    exact kernel machine; beyond, the mean of two local ones, whose settings are chosen once more on
-    leaves. Sparse rows get random features, and with thousands of inputs a linear model is tried as
-    well. Then one model is fitted to all rows. Whatever is chosen is judged on rows held out of the
-    training data, which calibrate the probabilities, too.
+    ``fit`` chooses the treatment of the columns, the scales of the inputs (learned from the
+    labels), the kernel, gamma and the strength of the penalty. The search is successive halving on
+    held-out rows: all settings on a few hundred rows with the exact kernel, the better ones on
+    more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
+    the mean of two pipelines with local machines, whose settings are chosen again on leaves. Sparse
+    rows get random features. With thousands of inputs the search includes a linear model. The
+    held-out rows also calibrate the probabilities.
 
     Parameters
     ----------
@@ -280,21 +281,21 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted; columns of probabilities follow it.
+        Class labels, sorted: the order of the columns of probabilities.
     best_estimator_ : Pipeline or MeanClassifier
-        ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
-        saved, or looked at; the mean of two such pipelines beyond 50 000 rows.
+        Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
+        estimators. Above 50 000 rows it is the mean of two such pipelines.
     best_settings_ : dict
-        What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
-        ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
-        "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (of
-        inputs whose median distance is 1) and "ridge".
+        Settings of the model: "numbers" and "max_integers" of :class:`mercer.TablePreparer`,
+        "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
+        its ``kernel`` is that of the model, "exponential" if it is the exponential kernel, else
+        "cosines"), "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (for inputs whose median
+        distance is 1) and "ridge".
     search_results_ : dict of arrays
-        A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
-        held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
-        share of wrong classes), "seconds" and "chosen". With ``scoring`` also "score"; the "loss"
-        is then 0 for right predictions and 1 for those that are the same for all rows.
+        Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
+        held-out rows (mean squared error of responses from -1 to 1, the criterion, and the share of
+        wrong classes), "seconds" and "chosen". With ``scoring`` also "score"; the "loss" is then 0
+        for perfect predictions and 1 for a constant.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
@@ -344,21 +345,21 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> AutoKernelClassifier:
-        """Choose and fit.
+        """Choose the settings on held-out rows and fit the model to all rows.
 
         Parameters
         ----------
         X : data frame, array or CSR of shape (n_samples, n_features)
-            Numbers, labels, booleans and dates; what is missing is None or NaN.
+            Numbers, labels, booleans and dates; missing cells are None or NaN.
         y : array of shape (n_samples,)
             Labels of any type that sorts.
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; how much a row counts in what is chosen, fitted and calibrated. A weight
-            of 0 is the same as leaving the row out, and a factor of all weights changes nothing.
+            Weight per row, >= 0, in the search, the fit and the calibration. A row of weight 0 is
+            left out. Only the ratios of the weights matter.
         groups : array of shape (n_samples,), default=None
-            Labels of rows that belong together, such as those of a patient. Rows are held out by
-            whole groups, of which there are two or more, so that settings are chosen, and scores,
-            intervals and probabilities found, for groups that the fit has not met.
+            Group label per row, such as a patient; two groups or more. Held-out rows are whole
+            groups: settings, scores, intervals and probabilities are then for groups that the fit
+            has not seen.
 
         Returns
         -------
@@ -375,7 +376,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The score by ``scoring``; the share of right labels without it.
+        """Score of the predictions by ``scoring``, or the share of correct labels if that is None.
 
         Parameters
         ----------
@@ -436,22 +437,23 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         return self.probabilities_(responses)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray:
-        """Sets of classes that hold those of new rows with at least some probability.
+        """Sets of classes that contain the class of a new row with a given probability.
 
-        A class belongs to the set if its probability is not lower than that of the true class of
-        all but a share ``1 - coverage`` of held-out rows (split-conformal
-        prediction).
+        A set contains each class whose probability is at least a threshold: the quantile
+        ``1 - coverage`` of the probabilities that held-out rows have for their true class
+        (split-conformal prediction).
 
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
         coverage : float, default=0.9
-            Above 0 and below 1.
+            Probability that a set contains the class, above 0 and below 1.
 
         Returns
         -------
         ndarray of bool of shape (n_samples, n_classes)
-            Whether a class belongs to the set; all do where the rows held out are too few.
+            Whether a class belongs to the set; True for all classes if there are too few held-out
+            rows for ``coverage``.
         """
         proba = self.predict_proba(X)
         return 1 - proba <= self.conformal_.bound(coverage)

@@ -86,18 +86,18 @@ def _columns(values: NDArray) -> NDArray:
 
 
 class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
-    """A regressor of logarithms that predicts means.
+    """Regressor fitted to the logarithm of the target, which predicts means of the target.
 
-    The regressor is fitted to ``sign(y - c) log(1 + |y - c| / u)``. What it predicts is off by some
-    residual; the prediction is the mean over the law of these residuals, turned back, and never
-    leaves the range of the targets of the fit.
+    The regressor is fitted to ``sign(y - c) log(1 + |y - c| / u)``. A prediction is the mean of the
+    inverse transform over the distribution of the residuals (smearing), clipped to the range of the
+    training targets.
 
     Parameters
     ----------
     regressor : regressor
-        What is fitted, as a clone.
+        Regressor of the logarithms; a clone of it is fitted.
     residuals : array of shape (m,)
-        Errors of such a regressor on rows that it was not fitted to, in logarithms.
+        Errors of such a regressor on held-out rows, in logarithms.
 
     Attributes
     ----------

@@ -9,129 +9,140 @@ __all__ = ["MACHINES", "SHARED", "documented", "entries"]
 SHARED = entries(
     """
     gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+        Factor of the distance in the kernel, > 0; larger values make narrower kernels. "scale"
+        gives distance 1 to rows that differ by one standard deviation in every scaled input,
+        "median" to rows at the median distance. An array has one factor per input.
     loss : str or a loss, default="squared"
         "squared", "huber", "correntropy", "quantile", "expectile", "poisson", "gamma", "tweedie" or
-        an object of :mod:`mercer.losses`. With "correntropy" targets that are far off count for
-        nothing; its ``sigma`` of 1 is in units of y. "quantile" is the median and
-        ``losses.Quantile(0.9)`` what nine targets of ten are below, a model for each level. The
-        last three are half deviances of counts and amounts of at least 0 with a mean of exp(w . z +
-        b), which ``predict`` gives.
+        an object of :mod:`mercer.losses`. "correntropy" ignores targets far from the prediction;
+        its ``sigma`` of 1 is in units of y. "quantile" fits the median and
+        ``losses.Quantile(0.9)`` the 0.9 quantile of the target, one model per level. "poisson",
+        "gamma" and "tweedie" are half deviances of targets of at least 0 with the mean
+        exp(w . z + b), which ``predict`` returns.
     fit_intercept : bool, default=True
-        Whether the model has a constant term; it is not penalised.
+        Whether the model has a constant term; the penalty leaves it out.
     scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+        Whether inputs are scaled before the fit: to zero mean and unit variance, or to a largest
+        absolute value of 1 if they are sparse. ``scaler_`` applies the same scaling at prediction.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the map.
+        Seed of the random numbers of the map; an int makes fits repeatable.
     scaler_ : transformer or None
+        Scaler of the inputs, fitted; None if inputs are not scaled.
     intercept_ : float or ndarray of shape (n_outputs,)
+        Constant term of the response, one per output.
     converged_ : bool
+        Whether the solver reached ``tol``.
     alpha_ : float
-        Strength of the penalty.
+        Strength of the penalty of the fit.
     n_features_in_ : int
+        Number of input columns.
     ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense.
+        At ``fit``, if a setting or the data are invalid.
     MemoryError
-        Before anything is allocated, if the features would not fit.
+        Before allocation, if the features would not fit into memory.
     KeyboardInterrupt
-        Passed on after an interruption; the last iterate is in place and can predict.
+        After an interruption; the model keeps the last iterate and can predict.
     class_weight : dict, "balanced" or None, default=None
-        Weight of every class, multiplied into the sample weights: finite, at least 0, and positive
-        for two classes or more; 0 leaves the rows of a class out.
+        Weight per class, multiplied into the sample weights. Weights are finite and at least 0;
+        two classes or more need a positive one. A weight of 0 leaves out the rows of a class.
     classes_ : ndarray of shape (n_classes,)
-        Sorted; columns of decision values and probabilities follow it.
+        Class labels, sorted: the order of the columns of responses and probabilities.
     kernel : str, kernel or None, default=None
-        Kernel of a map given by name. None takes the map's own.
+        Kernel of a map given by name. None takes the default kernel of the map.
     """
 )
 
-# Of the two machines that solve for all the features of a map.
+# Entries of the two machines that solve for all features of a map.
 MACHINES = SHARED | entries(
     """
     feature_map : str or map, default="auto"
-        Map from inputs to features. "auto" is "exact" up to 5000 rows of a process with "l2" and a
-        squared or smooth convex loss, unless ``n_components``, ``gamma_path`` or a solver for
-        features is given, and else "binning"; ``feature_map_`` and ``solver_`` tell which. Others
-        are "fourier", "nystroem", "linear" or another name of :func:`mercer.maps.get`. A map object
-        brings its own settings, reached as ``feature_map__gamma`` and so on. Maps of texts, such as
-        "ngrams", take sequences of strings instead of numbers. "exact" approximates nothing: the
-        model is a sum of kernels at all rows, and the squared norm of that function takes the place
-        of ``||w||^2``; so it does with ``Nystroem(whiten=False)``. Whitening is left out by itself
-        where it would cost too much, from 5000 landmarks on; the model is the same.
+        Map from inputs to features: "exact", "binning", "fourier", "nystroem", "linear", another
+        name of :func:`mercer.maps.get`, or a map object. "exact" uses the kernel without
+        approximation: the model is a sum of kernels at all rows, and the penalty is on the squared
+        norm of that function instead of ``||w||^2``, as with ``Nystroem(whiten=False)``.
+        "auto" is "exact" for up to 5000 rows in memory with the penalty "l2" and a squared or
+        smooth convex loss, unless ``n_components``, ``gamma_path`` or a solver for features is
+        given; else it is "binning". ``feature_map_`` is the map chosen. A map object has its own
+        settings, such as ``feature_map__gamma``. Maps of texts, such as "ngrams", take sequences
+        of strings. "nystroem" skips whitening from 5000 landmarks on; the model stays the same.
     kernel : str, kernel or None, default=None
         Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
-        an object of :mod:`mercer.kernels`. None takes the map's own. With "precomputed", X is the
-        kernel matrix: (n_samples, n_samples) at fit, (n_samples, n_fit) at prediction, not scaled,
-        with the map "exact" or "auto".
+        an object of :mod:`mercer.kernels`. None takes the default kernel of the map. With
+        "precomputed", X is the kernel matrix: (n_samples, n_samples) at fit, (n_samples, n_fit) at
+        prediction, not scaled, with the map "exact" or "auto".
     n_components : int or None, default=None
-        Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
+        Number of grids, frequencies or landmarks of the map, >= 1; None takes the default of the
+        map.
     penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
-        What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
-        leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha,
-        and ``penalties.L2`` means ``||w||^2`` itself even where features are the kernel at rows.
+        Term added to the mean loss. "l2" is ``alpha / 2 * ||w||^2``; "l1" is ``alpha * ||w||_1``,
+        which sets most weights to zero; "elastic-net" mixes both. A penalty object has its own
+        alpha, and ``penalties.L2`` penalises ``||w||^2`` even for maps whose features are kernels
+        at rows.
     alpha : float or None, default=None
         Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
-        instead of n_samples) for "l2", else a hundredth of the least strength at which no weight
-        is left. For "quantile" the former is divided by the mean absolute deviation of y from its
-        median, and for ``Tweedie(p)`` multiplied by the mean of y to the power 2 - p, so that the
-        unit of y does not matter.
+        instead of n_samples) for "l2", and 0.01 times the least strength that sets all weights to
+        zero for the other penalties. The default for "l2" follows the unit of y: for "quantile" it
+        is divided by the mean absolute deviation of y from its median, and for ``Tweedie(p)``
+        multiplied by the mean of y to the power 2 - p.
     l1_ratio : float or None, default=None
         Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
-        from 0 to 1; None means one half. For "elastic-net" alone.
+        from 0 to 1; None means 0.5. Only for "elastic-net".
     solver : "auto", "cholesky", "cg", "block", "newton-cg", "row-newton", "smoothing", "cd", \
 "async" or a solver, default="auto"
-        "auto" chooses by sizes, loss and memory; ``solver_`` tells which. A solver object brings
-        its own settings, such as the ``checkpoint`` folder of ``solvers.BlockCoordinateDescent``.
+        Algorithm that minimises the objective. "auto" chooses by sizes, loss and memory;
+        ``solver_`` is its choice. A solver object has its own settings, such as the folder
+        ``checkpoint`` of ``solvers.BlockCoordinateDescent``.
     tol : float, default=1e-2
-        Size of the gradient, relative to that of a constant model, at which an iterative solver
+        Norm of the gradient, relative to that of a constant model, at which an iterative solver
         stops. Smaller values rarely change predictions by more than their noise.
     max_iter : int, default=1000
-        Iterations after which it stops with a ``ConvergenceWarning``.
+        Largest number of iterations; the solver then stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads of the map and its products; None and -1 mean all that this process may use. Linear
-        algebra runs on the threads of its own library. Results do not depend on either beyond
-        rounding.
+        Number of threads of the map and its products; None and -1 mean all that the process may
+        use. Linear algebra uses the threads of its own library. Results depend on the number of
+        threads by rounding only.
     warm_start : bool, default=False
-        Whether the next fit keeps the scaler and the map and starts from the coefficients of the
-        last one, provided the settings of the map are unchanged; a gamma chosen from ``gamma_path``
-        is kept, too.
+        Whether the next fit reuses the scaler and the map and starts from the last coefficients. It
+        does so only while the settings of the map stay the same; a gamma chosen from
+        ``gamma_path`` is reused too.
     alphas : array of shape (n_alphas,) or None, default=None
-        Strengths of the penalty to choose from, > 0; ``alpha`` is then left out. They share what
-        they can: the features, and with the solvers of linear equations every block, Gram matrix or
-        product. ``path_`` keeps the solutions, ``at_alpha`` makes models of them.
+        Strengths of the penalty to choose from, > 0; leave out ``alpha`` then. All strengths use
+        the same features, and solvers of linear equations also share blocks, Gram matrices and
+        products. ``path_`` has the solutions; ``at_alpha`` returns a model of one of them.
     gamma_path : array of shape (n_gammas,) or None, default=None
-        Values to choose gamma from, > 0, for the scaled inputs; ``gamma`` is then left out. Each is
-        tried on the same rows with the same random numbers, which are drawn once, and the best one,
-        with the best of ``alphas`` if there are any, is fitted to all rows.
+        Values of gamma to choose from, > 0, for the scaled inputs; leave out ``gamma`` then. All
+        values use the same held-out rows and the same random numbers. The model of all rows has
+        the best gamma, with the best of ``alphas`` if they are given.
     selection : {"auto", "holdout", "loo"}, default="auto"
-        By which rows alphas and gammas are judged. "holdout": a part that is held out. "loo": every
-        row by the model without it, in closed form, for the squared loss with "l2" and at most some
-        thousand rows or features. "auto" is "loo" for ``alphas`` where that is cheap.
+        Rows on which ``alphas`` and ``gamma_path`` are scored. "holdout": rows left out of the fit.
+        "loo": each row, predicted by the model of all other rows, in closed form; this needs the
+        squared loss, the penalty "l2" and at most a few thousand rows or features. "auto" is
+        "loo" for ``alphas`` if that is cheap, else "holdout".
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
-        Where the kernel or the features are computed, for feature_map="exact", for "nystroem",
-        whose landmarks are then not whitened, and for cosines such as "fourier": "cuda" for a GPU
-        by way of PyTorch, of the extra ``mercer[gpu]``.
-        None means what :func:`mercer.config_context` says, the processor as a rule. A model
-        predicts on the device of its fit where the machine has it, and else on the processor.
+        Device that computes the kernel or the features: "cuda" is a GPU, by PyTorch
+        (``pip install 'mercer[gpu]'``). Supported are "exact", "nystroem" (then without whitening)
+        and maps of cosines such as "fourier".
+        None takes the device of :func:`mercer.config_context`, by default the processor. A model
+        predicts on the device of its fit if the machine has it, else on the processor.
     feature_map_ : map
-        As fitted; its ``gamma`` is a number.
+        Fitted map; its ``gamma`` is a number or an array.
     device_ : str
-        Where the fit computed the kernel, such as "cpu" or "cuda:0".
+        Device that computed the kernel in ``fit``, such as "cpu" or "cuda:0".
     map_coef_ : ndarray of shape (D,) or (n_outputs, D)
-        Weights of the features of ``feature_map_``, or of the kernel at its rows.
+        Weights of the D features of ``feature_map_``, or of the kernel at its rows.
     coef_ : ndarray of shape (n_features_in_,) or (n_outputs, n_features_in_)
-        Only with ``feature_map="linear"``: weights of the inputs as given, so that responses are
+        Weights of the unscaled inputs, only with ``feature_map="linear"``: responses are
         ``X @ coef_.T + intercept_`` whatever ``scale`` is.
     solver_ : str
-        Name of the solver that was used.
+        Name of the solver used.
     n_iter_ : int
+        Number of iterations of the solver.
     optimality_ : float
-        Relative size of the gradient at the solution.
+        Norm of the gradient at the solution, relative to that of a constant model.
     trace_ : list of TraceRow
         Seconds, objective and optimality at the start and after each iteration.
     gamma_path_ : dict of arrays of shape (n_gammas,)
-        Only with ``gamma_path``: "gamma", "score" of its best alpha, "n_features", "seconds" and,
-        with ``alphas``, that "alpha".
+        Scores of ``gamma_path``, only if that is given: "gamma", "score" (at the best alpha),
+        "n_features", "seconds" and, with ``alphas``, "alpha" (the best one).
     """
 )

@@ -175,7 +175,7 @@ class Classification(ClassifierMixin, FeatureModel):
         return self._responses(X)
 
     def predict(self, X: Any) -> NDArray:
-        """Predicted labels: the class of the largest response, the first one of equal ones.
+        """Predicted labels: the class of the largest response; ties go to the first class.
 
         Parameters
         ----------
@@ -231,29 +231,29 @@ class KernelClassifier(Classification, KernelMachine):
     ----------
     {feature_map, kernel, gamma, n_components}
     loss : str or a loss, default="squared"
-        "squared", "logistic", "squared_hinge", "smooth_hinge", "multinomial", or "sigmoid", to
-        which no row counts for more than 1 however wrong its label may be.
+        "squared", "logistic", "squared_hinge", "smooth_hinge", "multinomial" or "sigmoid". The
+        sigmoid loss of a row is at most 1, so that wrong labels have little effect.
     {penalty, alpha, l1_ratio, solver, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
     {warm_start, alphas, gamma_path, selection}
     validation_fraction : float, default=0.2
-        Share of the rows held out, above 0 and below 1; every class has its share.
+        Share of the rows of each class held out for ``selection="holdout"``, above 0 and below 1.
     {device, class_weight}
     scoring : {"loss", "accuracy"}, default="loss"
-        What choices are made by: the least mean loss on rows not seen, or the largest share of
-        right labels, by their weights.
+        Criterion for ``alphas`` and ``gamma_path`` on rows left out of the fit: the least mean
+        loss, or the largest weighted share of correct labels.
 
     Attributes
     ----------
     {classes_, feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
     {optimality_, trace_, alpha_, device_}
     path_ : dict of arrays of shape (n_alphas, ...)
-        Only with ``alphas``, in their order: "alpha" and "score" (by ``scoring``, the largest of
-        which decided); then, of the fit to all rows, "coef", "intercept", "n_iter", "converged",
-        "optimality" and "seconds" until that solution was there.
+        One entry per strength, in the order of ``alphas``, only if that is given: "alpha" and
+        "score" (minus the mean loss on ``selection_`` or, with ``scoring="accuracy"``, the share
+        of correct labels; the largest wins), and for the fit to all rows "coef", "intercept",
+        "n_iter", "converged", "optimality" and "seconds" (time until that solution).
     {gamma_path_}
     selection_ : {"holdout", "loo"}
-        Only with one of them: how scores were found. They are minus the mean loss or, with
-        ``scoring="accuracy"``, shares of right labels.
+        Rows on which ``alphas`` or ``gamma_path`` were scored, only if one of them is given.
     {n_features_in_}
 
     Raises

@@ -32,41 +32,40 @@ __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 _TEXTS = {**SHARED, **SETTINGS} | entries(
     """
     alpha : float, default=3e-4
-        Strength of the penalty ``alpha / 2 * |f|**2`` beside the mean loss, >= 0. With a
-        preconditioner it is the ridge of every step as well: without a ridge, the features of a
-        step fit the rows of its batch with large weights, which do not hold between these rows.
+        Strength of the penalty ``alpha / 2 * |f|**2`` added to the mean loss, >= 0. With a
+        preconditioner it is also the ridge of every step: without a ridge, a step overfits the rows
+        of its batch with large weights.
     feature_map : str or map, default="fourier"
-        What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
-        such a map with settings of its own, reached as ``feature_map__form`` and so on.
+        Sequence of random features: "fourier", "fastfood", "perceptron", "stump" or "tree", or a
+        map object with its own settings, such as ``feature_map__form``.
     max_iter : int, default=50
-        Steps of ``fit``, >= 1.
+        Number of steps of ``fit``, >= 1.
     n_jobs : int or None, default=None
-        Threads of the map; None and -1 mean all that may be used.
+        Number of threads of the map; None and -1 mean all that the process may use.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the features and of the order of the rows.
     feature_map_ : map
-        The start of the sequence of features, which stands for all of it.
+        Fitted map: the sequence of features, by its key.
     map_coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
         Weights of the features drawn.
     n_features_seen_ : int
-        Features drawn so far: every prediction makes them again.
+        Number of features drawn so far; each prediction computes all of them from the key.
     n_steps_, n_iter_ : int
-        Steps so far.
+        Number of steps so far.
     loss_curve_ : ndarray of shape (n_steps_,)
-        Mean loss of every batch before its step: on rows that the model has not seen before, for as
-        long as no row comes twice.
+        Mean loss of each batch before its step: a loss on unseen rows as long as no row repeats.
     ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense, and for steps so large
-        that the loss leaves the range of floats.
+        At ``fit``, if a setting or the data are invalid, or if steps are so large that the loss
+        exceeds the range of floats.
     """
 )
-_TEXTS["scale"] += "\n    It follows the first rows that the model sees."
+_TEXTS["scale"] += "\n    The first rows of the first fit determine it."
 _TEXTS["method"] = """\
-Every step takes a batch of rows and a block of random features that were not seen before, and adds
-the features with coefficients that follow minus the gradient. Neither kernel matrix nor features
-are held: a model is the key of its features and their coefficients, ``partial_fit`` takes rows as
-they come, and memory does not depend on their number. Predictions take time in proportion to the
-steps made."""
+Each step takes a batch of rows and a block of new random features, and adds these features with
+coefficients along the negative gradient. The model stores the key of its features and their
+coefficients, neither a kernel matrix nor features; memory does not depend on the number of rows.
+``partial_fit`` takes rows in batches. The time of a prediction grows in proportion to the number
+of steps."""
 _TEXTS["paper"] = """\
 Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic gradients,
 NIPS 2014."""
@@ -208,7 +207,7 @@ class StreamingMachine(FeatureModel):
 
 @documented(_TEXTS)
 class DoublySGDRegressor(Regression, StreamingMachine):
-    """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
+    """Kernel regression by doubly stochastic gradients, for rows that come in batches.
 
     {method}
 
@@ -248,15 +247,15 @@ class DoublySGDRegressor(Regression, StreamingMachine):
     """
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Go on with these rows: a step for every batch of them, in their order.
+        """Continue the fit with these rows: one step per batch, in their order.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features)
-            Best in calls of ``batch_size`` rows or more.
+            New rows, best ``batch_size`` or more per call.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; one is the weight of a row without any.
+            Weight per row, >= 0; the default is 1.
 
         Returns
         -------
@@ -287,10 +286,10 @@ class DoublySGDRegressor(Regression, StreamingMachine):
 @documented(_TEXTS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class DoublySGDClassifier(Classification, StreamingMachine):
-    """Kernel classification by doubly stochastic gradients: as much data as time allows.
+    """Kernel classification by doubly stochastic gradients, for rows that come in batches.
 
     {method}
-    More than two classes are one response each.
+    With more than two classes there is one response per class.
 
     Parameters
     ----------
@@ -303,7 +302,7 @@ class DoublySGDClassifier(Classification, StreamingMachine):
         Whether the model starts from the frequencies of the classes instead of zero.
     {scale, n_jobs, random_state}
     class_weight : dict, "balanced" or None, default=None
-        Weight of every class, multiplied into the sample weights; for ``fit`` alone.
+        Weight per class, multiplied into the sample weights. Only ``fit`` takes it.
 
     Attributes
     ----------
@@ -341,17 +340,17 @@ class DoublySGDClassifier(Classification, StreamingMachine):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Go on with these rows: a step for every batch of them, in their order.
+        """Continue the fit with these rows: one step per batch, in their order.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features)
-            Best in calls of ``batch_size`` rows or more.
+            New rows, best ``batch_size`` or more per call.
         y : array of shape (n_samples,)
         classes : array of shape (n_classes,), default=None
-            All labels that will ever come; needed by the first call if it has not all of them.
+            All labels of all calls; the first call needs them unless its ``y`` has every label.
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; one is the weight of a row without any.
+            Weight per row, >= 0; the default is 1.
 
         Returns
         -------

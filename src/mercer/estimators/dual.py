@@ -43,60 +43,60 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
     Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
-    Time grows with the square of the number of rows: from some ten thousand on,
-    :class:`KernelClassifier` is the choice. More than two classes are one machine each, one against
-    all others, which share kernel rows.
+    Time grows with the square of the number of rows: from about 10 000 rows on,
+    :class:`KernelClassifier` is faster. With more than two classes there is one machine per class,
+    fitted one against all others; the machines share kernel rows.
 
     Parameters
     ----------
     kernel : str, kernel, callable or "precomputed", default="gaussian"
-        As for :func:`mercer.kernels.get`. With "precomputed", X is the kernel matrix (for
-        predictions: of new rows and training rows), which is not scaled.
+        Kernel: a name of :func:`mercer.kernels.get`, an object or a function. With "precomputed", X
+        is the kernel matrix (for predictions: of new rows and training rows) and is not scaled.
     {gamma}
     C : float, default=1.0
         Weight of the losses, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        ``max(0, 1 - v)`` or its square.
+        Loss of a row with margin v: ``max(0, 1 - v)`` or its square.
     solver : {"pairs", "greedy"}, default="pairs"
-        "pairs" is sequential minimal optimisation within working sets, with an intercept that is
-        not penalised, as scikit-learn's SVC; "greedy" is asynchronous greedy
-        coordinate descent without one, which takes several times as long with smooth kernels and a
-        large C.
+        "pairs" is sequential minimal optimisation within working sets, with an unpenalised
+        intercept, as in scikit-learn's SVC. "greedy" is asynchronous greedy coordinate descent
+        without an intercept; it takes several times as long with smooth kernels and a large C.
     partition : {"random", "kmeans"}, default="random"
-        How "greedy" shares out the rows among several threads.
+        Assignment of the rows to the threads of "greedy".
     {class_weight, scale}
     cache_size : float, default=200.0
-        Megabytes for kernel rows, > 0. It changes times, not results.
+        Size of the cache of kernel rows in megabytes, > 0. It changes times, not results.
     tol : float, default=1e-3
-        For "greedy", how far a projected gradient step may still move a variable, as a share of
-        the first; for "pairs", how much a pair of variables may violate optimality.
+        Stopping tolerance. For "pairs" it is the largest violation of optimality by a pair of
+        variables; for "greedy" the largest projected gradient step, relative to the first.
     max_iter : int, default=10_000_000
-        Updates of a machine after which it stops with a ``ConvergenceWarning``.
+        Largest number of updates of a machine; it then stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use. "pairs" gives the same result with
-        any number, "greedy" one that is as good by ``tol``.
+        Number of threads; None and -1 mean all that the process may use. The result of "pairs" does
+        not depend on it; results of "greedy" agree within ``tol``.
     random_state : int, RandomState, Generator or None, default=None
-        Decides the parts of several threads of "greedy".
+        Seed of the partition of the rows among the threads of "greedy".
 
     Attributes
     ----------
     {classes_}
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient, in any of the machines.
+        Indices of the support vectors: training rows with a coefficient in any machine.
     support_vectors_ : array or CSR of shape (n_SV, n_features)
-        These rows, scaled; none for a precomputed kernel.
+        Support vectors, scaled; empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
-        How many of them are of each class.
+        Number of support vectors per class.
     dual_coef_ : ndarray of shape (n_SV,) or (n_classes, n_SV)
-        Decision values are ``k(x, support_vectors_) . dual_coef_ + intercept_``.
+        Coefficients: decision values are ``k(x, support_vectors_) . dual_coef_ + intercept_``.
     intercept_ : float or ndarray of shape (n_classes,)
+        Constant term of the decision values.
     kernel_ : kernel or "precomputed"
-        With its ``gamma`` as a number.
+        Fitted kernel, with its ``gamma`` as a number.
     {scaler_}
     objective_, dual_gap_ : float
-        The objective, and how far it is from its minimum at most; sums over the machines.
+        Objective, and an upper bound on its distance to the minimum; both summed over the machines.
     n_iter_ : int
-        Updates, of all machines.
+        Number of updates, summed over the machines.
     {converged_, n_features_in_}
 
     Raises
@@ -237,7 +237,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         return out
 
     def predict(self, X: Any) -> NDArray:
-        """Predicted labels: the class of the largest response, the first one of equal ones.
+        """Predicted labels: the class of the largest response; ties go to the first class.
 
         Parameters
         ----------

@@ -40,68 +40,70 @@ _LEAF_MATRICES = 3.0  # of the size of a leaf that its thread works with
 LOCAL = SHARED | entries(
     """
     kernel : str, kernel or callable, default="laplacian"
-        "laplacian", "gaussian", "exponential", "cauchy", "matern" or an object of
-        :mod:`mercer.kernels`, of rows of numbers.
+        Kernel on rows of numbers: "laplacian", "gaussian", "exponential", "cauchy", "matern" or an
+        object of :mod:`mercer.kernels`.
     alpha : float or None, default=None
         Strength of the penalty, > 0. None means ``0.3 / n_samples`` (with weights, their sum
         instead of n_samples).
     leaf_size : int, default=1000
-        Most rows of a leaf, >= 2. Larger leaves are more accurate; time grows with the square.
+        Largest number of rows in a leaf, >= 2. Larger leaves are more accurate; the time per leaf
+        grows with the square.
     n_trees : int, default=4
-        Trees whose models are averaged, from 1 to 1000.
+        Number of trees whose models are averaged, from 1 to 1000.
     overlap : float or None, default=None
-        Share of the rows to either side of a cut that both sides are fitted to and answer for, from
-        0 to 0.25; responses are continuous unless it is 0. None means 0.05, and less where the
-        leaves of a tree would have more than 1.6 times the rows.
+        Share of the rows on each side of a cut that belong to both sides, from 0 to 0.25. Responses
+        are continuous unless it is 0. None means 0.05, or less if the leaves of a tree would have
+        more than 1.6 times the rows of the data.
     tol : float, default=1e-2
         Relative size of the gradient at which Newton's method stops in a leaf, > 0; the squared
         loss is solved directly.
     max_iter : int, default=1000
-        Newton steps of a leaf at most, >= 1.
+        Largest number of Newton steps in a leaf, >= 1.
     n_jobs : int or None, default=None
-        Threads, a leaf each; None and -1 mean all that this process may use. Results do not depend
-        on them.
+        Number of threads, each of which solves one leaf at a time; None and -1 mean all that the
+        process may use. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the directions of the cuts, and of the rows held out for ``alphas``.
     alphas : array of shape (n_alphas,) or None, default=None
-        Strengths to choose from, > 0; ``alpha`` is then left out. Each is judged on the rows held
-        out, by leaves of the others; all of them share the kernels of the leaves.
+        Strengths to choose from, > 0; leave out ``alpha`` then. A model of the other rows scores
+        each strength on held-out rows; all strengths share the kernel matrices of the leaves.
     validation_fraction : float, default=0.2
-        Share of the rows held out, above 0 and below 1.
+        Share of the rows held out for ``alphas``, above 0 and below 1.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
-        Where leaves are solved, many of them at once: "cuda" for a GPU by way of PyTorch, of the
-        extra ``mercer[gpu]``, for losses that are convex, without a kink and not joint. None means
-        what :func:`mercer.config_context` says, the processor as a rule. A model predicts on the
-        device of its fit where the machine has it, and else on the processor.
+        Device that solves the leaves, many at once: "cuda" is a GPU, by PyTorch
+        (``pip install 'mercer[gpu]'``). The loss must be convex, smooth and not joint over classes.
+        None takes the device of :func:`mercer.config_context`, by default the processor. A model
+        predicts on the device of its fit if the machine has it, else on the processor.
     feature_map_ : LocalKernel
-        As fitted: cuts, the rows of the leaves, and the kernel with its ``gamma`` as a number.
+        Fitted map: cuts, rows of the leaves, and the kernel with its ``gamma`` as a number.
     map_coef_ : ndarray of shape (D,) or (n_outputs, D)
-        Coefficients of the rows of the leaves, then a constant for every leaf.
+        Coefficients of the rows of the leaves, followed by one constant per leaf.
     n_leaves_ : int
-        Of all trees.
+        Number of leaves, summed over the trees.
     n_iter_ : int
-        Most Newton steps that a leaf took; 1 for the squared loss.
+        Largest number of Newton steps in a leaf; 1 for the squared loss.
     optimality_ : float
-        Largest relative residual, or gradient, of a leaf.
+        Largest relative residual of a leaf, or relative gradient for other losses than the squared.
     device_ : str
-        Where leaves were solved, such as "cpu" or "cuda:0".
+        Device that solved the leaves, such as "cpu" or "cuda:0".
     path_ : dict of arrays of shape (n_alphas,)
-        Only with ``alphas``: "alpha", in their order, and "score", the largest of which decided:
-        minus the mean loss of the rows held out.
+        Scores of ``alphas``, in their order, only if they are given: "alpha" and "score" (minus the
+        mean loss on held-out rows; the largest wins).
     KeyboardInterrupt
-        Passed on after an interruption; the trees finished so far are in place and can predict.
+        After an interruption; the model keeps the finished trees and can predict.
     """
 )
 LOCAL["method"] = """\
-Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
-kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
-|f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
-exact kernel machine of all rows.
+A tree cuts the rows in two, in random directions, until no leaf has more than ``leaf_size`` rows.
+Each leaf has its own kernel machine: ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
+|f|^2`` over the rows i of the leaf. Predictions are means over the trees. With one leaf the model
+is the exact kernel machine of all rows.
 
-Rows that memory, or :func:`mercer.set_config`, has no room for are fitted through temporary files
-if there are no ``alphas``: arrays, memory maps, or Parquet files by
-:func:`mercer.datasets.memory_mapped`. The first cuts are then those of a sample, and the arrays of
-the model stay in files that are gone when the model is. To save it takes memory for all of them."""
+Rows beyond the memory of the machine or the limit of :func:`mercer.set_config` are fitted through
+temporary files, unless ``alphas`` is given: arrays, memory maps, or Parquet files by
+:func:`mercer.datasets.memory_mapped`. A sample of the rows then decides the first cuts. The arrays
+of such a model stay in temporary files that are deleted with it; saving the model needs memory for
+all of them."""
 LOCAL["sources"] = """\
 See Also
 --------
@@ -378,9 +380,9 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
 
     {method}
 
-    ``predict(X, return_std=True)`` takes the factors of the leaves again, and at first use those of
-    all leaves, for ``noise_std_`` and ``prior_std_``: more work than the fit. The standard
-    deviation of a mean of trees is at most the mean of theirs, and taken to be that mean.
+    ``predict(X, return_std=True)`` factors the leaves of the rows again; its first call factors all
+    leaves, for ``noise_std_`` and ``prior_std_``, which takes longer than the fit. The standard
+    deviation returned is the mean over the trees, an upper bound for that of their mean.
 
     Parameters
     ----------

@@ -314,22 +314,22 @@ class KernelMachine(FeatureModel):
         self._adopt_result(solver, replace(results[place], interrupted=interrupted))
 
     def at_alpha(self, alpha: float) -> Self:
-        """The fitted model with another penalty of its path.
+        """A copy of the fitted model at another strength of its path.
 
         Parameters
         ----------
         alpha : float
-            One of ``alphas``.
+            Strength of the penalty: one of ``alphas``.
 
         Returns
         -------
         estimator
-            A copy with other coefficients, and other attributes that describe them.
+            Copy with the coefficients of that strength and the attributes that belong to them.
 
         Raises
         ------
         ValueError
-            If the model was fitted without ``alphas``, or they do not hold this one.
+            If the model was fitted without ``alphas``, or ``alpha`` is not one of them.
 
         Examples
         --------

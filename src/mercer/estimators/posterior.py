@@ -32,11 +32,11 @@ POSTERIOR = entries(
     """
     noise_std_ : float or ndarray of shape (n_outputs,)
         Standard deviation of the noise of a target of weight one, in units of y: the part of
-        ``predict(X, return_std=True)`` that more rows do not lessen. The standard deviation of the
-        function alone is ``sqrt(std**2 - noise_std_**2)``. Found at first use.
+        ``predict(X, return_std=True)`` that more rows do not reduce. The standard deviation of the
+        function alone is ``sqrt(std**2 - noise_std_**2)``. Computed at first use.
     prior_std_ : float or ndarray of shape (n_outputs,)
-        Standard deviation of the function before any target is known, where k(x, x) = 1, in units
-        of y. Found at first use.
+        Standard deviation of the function a priori, where k(x, x) = 1, in units of y. Computed at
+        first use.
     """
 )
 
@@ -62,12 +62,12 @@ class Posteriors(FeatureModel):
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
         return_std : bool, default=False
-            True gives, too, the standard deviation of a new target of weight one at each row, that
-            is of the function and the noise. The model is the posterior mean of a Gaussian process
-            with prior covariance ``s2 * k``, given targets with independent noise of variance
-            ``s2 * alpha_ * sum(w) / w_i``, where all weights w are 1 unless they were given. The
-            prior variance s2 is the one that the targets of the fit show when each of them is
-            predicted by all others. The constant term is taken as known.
+            Whether to return also the standard deviation of a new target of weight one at each
+            row: of function and noise together. The model is the posterior mean of a Gaussian
+            process with prior covariance ``s2 * k``, given targets with independent noise of
+            variance ``s2 * alpha_ * sum(w) / w_i``; the weights w are 1 unless given. The prior
+            variance s2 is estimated from the leave-one-out errors of the training targets. The
+            constant term counts as known.
 
         Returns
         -------
@@ -78,10 +78,10 @@ class Posteriors(FeatureModel):
         Raises
         ------
         ValueError
-            With ``return_std``, if the loss is not "squared" or the penalty not "l2", or the model
-            keeps too little of its fit.
+            With ``return_std``, if the loss is not "squared", the penalty is not "l2", or the model
+            was fitted without ``posterior=True`` and its map does not store the rows.
         MemoryError
-            With ``return_std``, before it begins, if a factor would not fit.
+            With ``return_std``, before allocation, if a factor would not fit into memory.
         """
         if not flag(return_std, "return_std"):
             return super().predict(X)

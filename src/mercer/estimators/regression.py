@@ -65,13 +65,14 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted targets: means, or the quantile or expectile that ``loss`` is of.
+        """Predicted targets: means, or quantiles or expectiles with a loss of that name.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
         return_std : bool, default=False
-            True is refused: KernelRegressor and LocalKernelRegressor have standard deviations.
+            True raises an error: only KernelRegressor and LocalKernelRegressor have standard
+            deviations.
 
         Returns
         -------
@@ -85,8 +86,8 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         Warns
         -----
         UserWarning
-            If means of a loss with a log link are beyond the range of floats; the largest float
-            stands for them.
+            If means of a loss with a log link exceed the range of floats; they become the largest
+            float.
         """
         if flag(return_std, "return_std"):
             raise ValueError(
@@ -153,25 +154,26 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     {fit_intercept, scale, tol, max_iter, n_jobs, random_state, warm_start, alphas, gamma_path}
     {selection}
     validation_fraction : float, default=0.2
-        Share of the rows held out, above 0 and below 1.
+        Share of the rows held out for ``selection="holdout"``, above 0 and below 1.
     {device}
     posterior : bool, default=False
-        Whether models of other maps than "exact" keep what ``predict(X, return_std=True)`` takes:
-        the products of their D features, D x D numbers of float64, for which the fit goes over the
-        rows three times more, or the rows where these are fewer. "exact" keeps its rows anyway, and
-        takes their factor at first use. For the squared loss with "l2".
+        Whether maps other than "exact" store the state of ``predict(X, return_std=True)``: the
+        D x D float64 products of their D features, for which the fit reads the rows three more
+        times, or the rows if there are fewer than D. "exact" always stores its rows and factors
+        their matrix at first use. For the squared loss with "l2".
 
     Attributes
     ----------
     {feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
     {optimality_, trace_, alpha_, device_}
     path_ : dict of arrays of shape (n_alphas, ...)
-        Only with ``alphas``, in their order: "alpha" and "score" (the largest of which
-        decided); then, of the fit to all rows, "coef", "intercept", "n_iter", "converged",
-        "optimality" and "seconds" until that solution was there.
+        One entry per strength, in the order of ``alphas``, only if that is given: "alpha" and
+        "score" (minus the mean loss on ``selection_``; the largest wins), and for the fit to all
+        rows "coef", "intercept", "n_iter", "converged", "optimality" and "seconds" (time until
+        that solution).
     {gamma_path_}
     selection_ : {"holdout", "loo"}
-        Only with one of them: how scores were found. They are minus the mean loss.
+        Rows on which ``alphas`` or ``gamma_path`` were scored, only if one of them is given.
     {noise_std_, prior_std_, n_features_in_}
 
     Raises

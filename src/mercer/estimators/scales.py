@@ -73,53 +73,58 @@ _COURSES = {
 
 @dataclass(eq=False, repr=False)
 class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Inputs multiplied by how much the target changes along them.
+    """Scale each input by the mean size of the derivative of a first model along it.
 
-    The scale of an input is the root mean square derivative along it of f, a ridge fit of random
-    cosines on some rows; then it is learned again from the scaled inputs. These are the roots of
-    the diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose own root takes their
-    place with ``full=True``: then inputs are also turned. With the kernel "laplacian" or "gaussian"
-    scales are learned from the cosines first and then, twice, from the exact kernel machine in the
-    scales so far; with "exponential", whose distance is Euclidean, from machines alone, three times
-    from equal scales on. The latter tell codes and truth values that matter from others best. With
-    "linear" scales are the sizes of the coefficients of a lasso, whose strength is chosen on
-    held-out rows: of thousands of inputs, those without a coefficient are left out.
-    Finally all are multiplied by one number that brings the median distance between rows to 1, so
-    that gamma of a kernel is in units of it.
+    The scale of an input is the root mean square of the derivative along it of f, a ridge fit of
+    random cosines on a sample of the rows. Further rounds repeat this on the scaled inputs. The
+    scales are the square roots of the diagonal of the average gradient outer product
+    M = mean(∇f ∇fᵀ); with ``full=True`` the rows are multiplied by the root of M itself.
+
+    ``kernel`` selects the model f of the last rounds. With "laplacian" or "gaussian" the cosines
+    come first, then two rounds of the exact kernel machine. With "exponential" there are three
+    rounds of the exact machine, from equal scales on; this separates useful from useless codes and
+    booleans best. With "linear" the scales are the absolute coefficients of a lasso, whose strength
+    is chosen on held-out rows; inputs without a coefficient are left out, which suits thousands of
+    inputs.
+
+    One common factor brings the median distance between rows to 1: gamma of a kernel is then in
+    units of the median distance.
 
     Parameters
     ----------
     power : float, default=1.0
-        What learned scales are raised to, from 0, where no input is preferred, to 1.
+        Exponent of the learned scales, from 0 (equal scales) to 1.
     rounds : int, default=2
-        How often scales are learned anew from cosines, >= 1.
+        Number of rounds with cosines, >= 1.
     full : bool, default=False
-        Whether M itself is learned instead of its diagonal.
+        Whether to learn the matrix M instead of its diagonal.
     kernel : {"laplacian", "gaussian", "exponential", "linear"} or None, default=None
-        Kernel of the exact machine, of at most 2000 of the rows, that scales are learned from last;
-        "linear" for a lasso, which ``full`` does not go with.
+        Kernel of the exact machine of the last rounds, on at most 2000 rows; "linear" means a
+        lasso, which excludes ``full``. None uses cosines only.
     metric : {"cityblock", "euclidean", "sqeuclidean"}, default="cityblock"
         Distance whose median becomes 1.
     n_components : int, default=300
-        Cosines of the fit.
+        Number of cosines of the ridge fit.
     max_rows : int, default=1200
-        Rows it is made on, a random sample where there are more.
+        Largest number of rows of the ridge fit; larger data are sampled.
     target : {"auto", "continuous", "classes"}, default="auto"
-        What y holds; "auto" takes fractions for continuous and all else for classes.
+        Kind of y. "auto" means "continuous" if y has fractions, else "classes".
     random_state : int, RandomState, Generator or None, default=None
+        Seed of the cosines and of the sampled rows.
 
     Attributes
     ----------
     scales_ : ndarray of shape (d,)
-        Of every input, the largest being 1: the lengths of the columns of ``matrix_``.
+        Scale per input, the largest of which is 1: the norms of the columns of ``matrix_``.
     matrix_ : ndarray of shape (d,) or (d, d)
-        What rows are multiplied by; inputs of scale 0 are left out.
+        Factors of the inputs, or matrix that multiplies the rows; inputs of scale 0 are left out.
     n_features_in_ : int
+        Number of input columns.
 
     Raises
     ------
     ValueError, TypeError
-        In one sentence, for settings or data that make no sense.
+        At ``fit``, if a setting or the data are invalid.
 
     References
     ----------
@@ -164,12 +169,12 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : array or CSR of shape (n, d)
-            On one scale already, as TablePreparer leaves it.
+            Inputs of comparable size, such as the output of TablePreparer.
         y : array of shape (n,) or (n, k)
             Targets or labels; not needed with ``power=0``.
         sample_weight : array of shape (n,), default=None
-            Non-negative; what fits err by, and their slopes, count by it. The median distance is
-            that of all rows with a weight.
+            Weight per row, >= 0, of the errors and of the derivatives. The median distance is over
+            all rows of positive weight, unweighted.
 
         Returns
         -------
@@ -208,7 +213,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         Raises
         ------
         ValueError
-            If a scaled input leaves the range of that dtype.
+            If a scaled input exceeds the range of the dtype of X.
         """
         self._check_fitted()
         if isinstance(X, PreparedRows):

@@ -36,67 +36,68 @@ _CV_ALPHAS = 10.0 ** np.arange(-0.5, -3.75, -0.25)  # shares of the least that l
 _TEXTS = SHARED | entries(
     """
     feature_map : str or map, default="fourier"
-        What features are drawn from: "fourier", "binning", "fastfood", "perceptron", "stump" or
-        "tree", or such a map with settings of its own, reached as ``feature_map__form`` and so on.
-        Its columns are used raw, as with ``scale=False``.
+        Sequence of random features: "fourier", "binning", "fastfood", "perceptron", "stump" or
+        "tree", or a map object with its own settings, such as ``feature_map__form``. Columns are
+        used unscaled, as with ``scale=False``.
     penalty : "l1", "elastic-net" or a penalty, default="l1"
-        A penalty object brings its own alpha.
+        Term added to the mean loss. A penalty object has its own alpha.
     alpha : float, "cv" or None, default=None
-        Strength of the penalty, >= 0. None means a hundredth of the least strength at which no
-        weight is left among the first features drawn; "cv" tries thirteen strengths and takes the
-        one with the least mean loss on held-out rows.
+        Strength of the penalty, >= 0. None means 0.01 times the least strength that sets the
+        weights of all features of the first round to zero; "cv" tries thirteen strengths and takes
+        the one with the least mean loss on held-out rows.
     l1_ratio : float or None, default=None
         Share r of ``||w||_1`` in ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``, above 0 and at
-        most 1; None means one half. For "elastic-net" alone.
+        most 1; None means 0.5. Only for "elastic-net".
     n_new : int or None, default=None
-        Features drawn in a round, >= 1, or grids for binning. None means the ``n_components`` of
-        the map, for a map object, else 256 features or 64 grids.
+        Number of features (of grids for binning) drawn per round, >= 1. None means the
+        ``n_components`` of a map object, else 256 features or 64 grids.
     max_rounds : int, default=20
-        Most rounds, >= 1. The search ends before when two rounds in a row lower the objective by
-        less than ``tol`` of it.
+        Largest number of rounds, >= 1. The search ends earlier if two rounds in a row lower the
+        objective by less than the share ``tol``.
     solver : "auto", "cd", "async" or a solver, default="auto"
-        Solves the problem of a round. "auto" is "cd", the faster one by far; ``solver_`` tells.
+        Algorithm that solves the problem of a round. "auto" is "cd", by far the faster.
     tol : float, default=1e-3
         Duality gap, relative to the objective of a constant model, at which the solver stops.
     max_iter : int, default=1000
-        Iterations of the solver in a round after which it stops with a ``ConvergenceWarning``.
+        Largest number of solver iterations in a round; the solver then stops with a
+        ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads of the map and the solver; None and -1 mean all that may be used.
+        Number of threads of the map and the solver; None and -1 mean all that the process may use.
     warm_start : bool, default=False
-        Whether the next fit keeps the scaler and the features found and goes on drawing where the
-        last one stopped, provided the settings of the map are unchanged.
+        Whether the next fit reuses the scaler and the selected features and continues the sequence
+        where the last fit stopped. It does so only while the settings of the map stay the same.
     feature_map_ : map
-        Of the features with a weight, and nothing else: their places in the sequence and its key.
+        Map of the features with a weight; it stores their indices in the sequence and its key.
     map_coef_ : ndarray of shape (n_features_active_,) or (n_outputs, n_features_active_)
         Weights of the features of ``feature_map_``.
     n_features_active_ : int
-        Features that have a weight in any output.
+        Number of features that have a weight in any output.
     n_drawn_ : int
-        Features, or grids, that were drawn for it.
+        Number of features (of grids for binning) drawn in all rounds.
     dual_gap_ : float
-        Upper bound of the objective's distance to its minimum over the features last held; None for
+        Upper bound on the objective minus its minimum over the features of the last round; None for
         a loss that is not convex.
     rounds_ : dict of arrays of shape (n_rounds,)
-        "time" in seconds, "objective", "dual_gap" (NaN if the loss is not convex), "n_drawn" and
-        "n_active" after every round.
+        State after each round: "time" in seconds, "objective", "dual_gap" (NaN if the loss is not
+        convex), "n_drawn" and "n_active".
     alpha_path_ : dict of arrays of shape (n_alphas,)
-        Only with ``alpha="cv"``: "alpha", "score" (minus the mean loss on the held-out rows, the
-        largest of which decided) and "n_features_active".
+        Scores of the strengths tried, only with ``alpha="cv"``: "alpha", "score" (minus the mean
+        loss on held-out rows; the largest wins) and "n_features_active".
     solver_ : str
-        Name of the solver.
+        Name of the solver used.
     n_iter_ : int
-        Iterations of the solver, over all rounds.
+        Number of solver iterations, summed over the rounds.
     converged_ : bool
         Whether the solver reached ``tol`` in the last round.
     optimality_ : float
-        What the solver's stopping test saw last.
+        Value of the stopping criterion of the solver at the end of the last round.
     """
 )
 _TEXTS["method"] = """\
-Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1`` on
-them and those kept, and dropping the ones without a weight. The model is the key of the sequence
-with places and weights of the features that are left: its file takes kilobytes and its predictions
-microseconds, however many features were drawn."""
+Each round draws new features, solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
+on these and the features kept, and drops the features with weight zero. The model stores the key
+of the sequence and the indices and weights of its features: its file takes kilobytes and a
+prediction microseconds, however many features were drawn."""
 _TEXTS["paper"] = """\
 Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
 Hilbert space, NIPS 2014."""
@@ -135,22 +136,22 @@ class SparseMachine(FeatureModel):
     ) -> list[Self]:
         """Models for several strengths of the penalty, each warm-started from the one before.
 
-        All see the same sequence of features from its start. Models of neighbouring strengths have
-        most features in common, so that a path costs little more than its weakest penalty does.
+        All models draw from the start of the same sequence of features. Models of neighbouring
+        strengths share most features, so that a path takes little longer than its weakest penalty.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features)
         y : array of shape (n_samples,) or, for regression, (n_samples, n_outputs)
         alphas : iterable of float
-            Strengths, >= 0, in any order.
+            Strengths of the penalty, >= 0, in any order.
         sample_weight : array of shape (n_samples,), default=None
 
         Returns
         -------
         list of estimator
-            A fitted copy of this model for every strength, the largest first; this model stays as
-            it is.
+            One fitted copy of this model per strength, the largest strength first. This model stays
+            unchanged.
         """
         models: list[Self] = []
         for alpha in sorted(alphas, reverse=True):
@@ -316,7 +317,7 @@ def _map_of(selection: Selection, source: Stream) -> FeatureSequence:
 
 @documented(_TEXTS)
 class SparseKernelRegressor(Regression, SparseMachine):
-    """Kernel regression with few features, chosen from an endless sequence of random ones.
+    """Kernel regression with few features, selected from an endless sequence of random features.
 
     {method}
 
@@ -356,23 +357,22 @@ class SparseKernelRegressor(Regression, SparseMachine):
 @documented(_TEXTS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseKernelClassifier(Classification, SparseMachine):
-    """Kernel classification with few features, chosen from an endless sequence of random ones.
+    """Kernel classification with few features, selected from an endless random sequence.
 
     {method}
-    More than two classes are one response each, one against all others, with one set of features
-    for all.
+    With more than two classes there is one response per class, fitted one against all others; all
+    share one set of features.
 
     Parameters
     ----------
     {feature_map, kernel, gamma}
     loss : str or a loss, default="squared_hinge"
-        "squared_hinge", "smooth_hinge", "logistic" (which models probabilities), "squared", or
-        "sigmoid", to which no row counts for more than 1 however wrong its label may be.
+        "squared_hinge", "smooth_hinge", "logistic" (which models probabilities), "squared" or
+        "sigmoid". The sigmoid loss of a row is at most 1, so that wrong labels have little effect.
     {penalty, alpha, l1_ratio, n_new, max_rounds, solver, fit_intercept, scale, tol, max_iter}
     {n_jobs, random_state, warm_start}
     validation_fraction : float, default=0.2
-        Share of the rows held out for ``alpha="cv"``, above 0 and below 1; every class has its
-        share.
+        Share of the rows of each class held out for ``alpha="cv"``, above 0 and below 1.
     {class_weight}
 
     Attributes

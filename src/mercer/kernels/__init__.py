@@ -66,21 +66,21 @@ _NAMES: dict[str, Function[..., Any]] = {
 
 
 def register(name: str, factory: Function[..., Any]) -> None:
-    """Give a kernel of your own a name that maps and estimators understand.
+    """Register a kernel under a name that maps and estimators accept.
 
     Parameters
     ----------
     name : str
-        Not yet taken.
+        New name of the kernel; it must not be in use.
     factory : callable
-        Called as ``factory(gamma=gamma)``, or without arguments if it takes no ``gamma``, whenever
-        the name is met. It returns a :class:`Kernel`, or a function of (X, Y) that returns the
-        kernel matrix. A subclass of Kernel is such a factory.
+        Function that returns a :class:`Kernel`, or a function of (X, Y) that returns the kernel
+        matrix. It is called as ``factory(gamma=gamma)``, or without arguments if it takes no
+        ``gamma``, at each use of the name. A subclass of Kernel is such a factory.
 
     Raises
     ------
     TypeError, ValueError
-        If the name is no string or taken, or the factory cannot be called.
+        If the name is no string or in use, or the factory is not callable.
 
     Examples
     --------
@@ -99,22 +99,22 @@ def register(name: str, factory: Function[..., Any]) -> None:
 
 
 def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
-    """The kernel that a name, a function or a kernel stands for.
+    """Return a kernel from a name, a function or a kernel.
 
     Parameters
     ----------
     kernel : str, callable or Kernel
         "gaussian" or "rbf", "laplacian", "exponential", "cauchy", "smooth", "matern",
-        "rational_quadratic", "perceptron", "stump", "linear", "ngram" or a name of :func:`register`
-        for one with default settings; a function of (X, Y); a kernel.
+        "rational_quadratic", "perceptron", "stump", "linear", "ngram" or a name of
+        :func:`register`, with default settings; or a function of (X, Y); or a kernel.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Its scale. The default says nothing beside a kernel that has a scale of its own or none.
+        Factor of the distance in the kernel. "scale" leaves a kernel object as it is.
 
     Raises
     ------
     ValueError, TypeError
-        If the name is unknown, ``gamma`` contradicts the kernel or it has none, or a registered
-        name makes no kernel.
+        If the name is unknown, ``gamma`` contradicts the gamma of the kernel or the kernel has
+        none, or a registered factory returns no kernel.
 
     Examples
     --------

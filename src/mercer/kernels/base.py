@@ -35,23 +35,23 @@ class NotRepresentable(ValueError):
 class Kernel:
     """A positive definite function of two rows.
 
-    Calling it gives the kernel matrix. A subclass may add a sampler of frequencies or of bin
-    widths; without one the map that needs it says so.
+    ``kernel(X, Y)`` returns the kernel matrix. A subclass may add a sampler of frequencies (for
+    Fourier maps) or of bin widths (for random binning); maps raise an error without it.
 
     Attributes
     ----------
     gamma : float, tuple of float, "scale", "median" or None
-        Scale of the kernel; None where the kernel has no such parameter.
+        Factor of the distance; None if the kernel has no such parameter.
     taper : float
-        Share of a bin, in [0, 1], over which a point's weight in it rises and falls; 0 where bins
-        represent the kernel as they are.
+        Share of a bin, in [0, 1], over which the weight of a point rises at one edge and falls at
+        the other; 0 for plain bins.
     amplitude : float
-        What the kernel of random frequencies or grids is multiplied by to give this one: k(x, x)
-        of a kernel that has them.
+        Factor between this kernel and the one that random frequencies or grids approximate:
+        k(x, x) of a kernel with a sampler.
     takes_text : bool
         Whether data are sequences of texts instead of rows of numbers.
     is_resolved : bool
-        False while a parameter is still to follow from data: see ``resolve``.
+        Whether all parameters are numbers; False before ``resolve`` computes them from data.
 
     Notes
     -----
@@ -115,10 +115,10 @@ class Kernel:
         raise NotImplementedError
 
     def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
-        """This kernel with ``gamma`` in numbers for the data X, as every map asks for when fitted.
+        """Return this kernel with ``gamma`` as a number, computed from the data X if it is a name.
 
-        Weights (n,) are non-negative, an integer one being that many copies of the row. A ``gamma``
-        of another number of entries than inputs is a ValueError.
+        Weights (n,) are non-negative; a weight of 2 counts a row twice. Raises a ValueError if
+        ``gamma`` is an array whose length is not the number of inputs.
         """
         return self
 
@@ -128,11 +128,11 @@ class Kernel:
 
     @property
     def unscaled(self) -> Kernel:
-        """The kernel without the factor it was multiplied by: its frequencies are the same."""
+        """Return the kernel without its factor; the frequencies are the same."""
         return self
 
     def with_gamma(self, gamma: Gamma) -> Self:
-        """This kernel at another scale; a ValueError if it has none."""
+        """Return this kernel with another gamma; a ValueError if it has no gamma."""
         raise ValueError(f"gamma must be left out for {self!r}, which has no scale.")
 
     def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
@@ -298,7 +298,7 @@ class Callable(Kernel):
     ----------
     function : callable
         ``function(X, Y)`` with X (n, d) and Y (m, d) returns the (n, m) kernel matrix. It must be
-        symmetric and positive definite, and it brings its own scale: there is no ``gamma``.
+        symmetric and positive definite. It includes its scale: there is no ``gamma``.
 
     Examples
     --------

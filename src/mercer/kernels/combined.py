@@ -24,13 +24,14 @@ def _of_the_inner(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Scaled(Kernel):
-    """``factor * kernel``; written so.
+    """Multiple of a kernel, ``factor * kernel``.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel that is multiplied.
     factor : float
-        > 0.
+        Factor, > 0.
 
     Raises
     ------
@@ -143,15 +144,15 @@ class _Combined(Kernel):
 
 @dataclass(frozen=True)
 class Sum(_Combined):
-    """``k1(x, y) + k2(x, y) + ...``; written ``k1 + k2``.
+    """Sum of kernels, ``k1(x, y) + k2(x, y) + ...``; written ``k1 + k2``.
 
-    Its random frequencies and grids are those of its parts, each part being drawn with a
-    probability that is its share of ``k(x, x)``.
+    Each random frequency or grid is drawn from one part, chosen with a probability that is its
+    share of ``k(x, x)``.
 
     Parameters
     ----------
     parts : sequence of Kernel
-        At least one.
+        Kernels to add, at least one.
 
     Raises
     ------
@@ -201,15 +202,15 @@ class Sum(_Combined):
 
 @dataclass(frozen=True)
 class Times(_Combined):
-    """``k1(x, y) * k2(x, y) * ...``; written ``k1 * k2``.
+    """Pointwise product of kernels, ``k1(x, y) * k2(x, y) * ...``; written ``k1 * k2``.
 
-    Its random frequencies are sums of one of each part. Not to be confused with :class:`Product`,
+    A random frequency is the sum of one frequency of each part. :class:`Product` is another kernel:
     a product over the inputs.
 
     Parameters
     ----------
     parts : sequence of Kernel
-        At least one.
+        Kernels to multiply, at least one.
 
     Raises
     ------

@@ -20,7 +20,7 @@ _TOO_LARGE = "X is too large for this kernel: products overflow; rescale it."
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """The dot product of two rows: no scale, no random features, its map is the data themselves.
+    """Dot product of two rows. It has no gamma and no random features; its feature map is X.
 
     Examples
     --------

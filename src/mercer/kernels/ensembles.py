@@ -49,29 +49,29 @@ def perceptron_constant(n_inputs: int) -> float:
 
 @dataclass(frozen=True)
 class Perceptron(Kernel):
-    """The mean product of the signs that random planes give to two points.
+    """Perceptron kernel: the mean product of the signs of two points on random planes.
 
     The planes are ``t . (x - centre) = a`` with t uniform on the unit sphere and a uniform on
-    [-radius, radius]. Of two points within ``radius`` of the centre the kernel is
-    ``1 - c/radius * |x - y|_2`` with c of :func:`perceptron_constant`. For points farther out no
-    planes are left to tell them apart by: ``|x - y|_2`` gives way to the mean over t, times 1/c, of
-    the distance between ``t . (x - centre)`` and ``t . (y - centre)``, both clipped to
-    [-radius, radius].
+    [-radius, radius]. For two points within ``radius`` of the centre the kernel is
+    ``1 - c/radius * |x - y|_2`` with c of :func:`perceptron_constant`. For points farther out the
+    mean over t of the distance between ``t . (x - centre)`` and ``t . (y - centre)``, both clipped
+    to [-radius, radius], times 1/c, takes the place of ``|x - y|_2``.
 
     Parameters
     ----------
     radius : float or "max", default="max"
-        > 0; "max" is the largest distance of a row of the data from the centre.
+        Radius of the ball that the planes cut, > 0; "max" is the largest distance of a row of the
+        data from the centre.
     homogeneous : bool, default=False
-        True for planes through the origin, uniform in space, of the rows (x, 1). The kernel is
-        then ``1 - 2/π * angle((x, 1), (y, 1))``, without radius and centre.
+        Whether planes go through the origin, with uniform directions, in the space of the rows
+        (x, 1). The kernel is then ``1 - 2/π * angle((x, 1), (y, 1))``, without radius and centre.
     centre : "mean" or array of shape (d,), default="mean"
-        Of the ball; "mean" is the mean of the rows of the data.
+        Centre of the ball; "mean" is the mean of the rows of the data.
 
     Attributes
     ----------
     delta : float
-        radius / c: ``delta * kernel`` is ``delta - |x - y|_2``, the scale of Lin and Li.
+        Constant radius / c of Lin and Li: ``delta * kernel`` is ``delta - |x - y|_2``.
 
     Raises
     ------
@@ -226,11 +226,11 @@ def _seen_height(
 
 @dataclass(frozen=True)
 class Stump(Kernel):
-    """The mean product of the signs that random thresholds on single inputs give to two points.
+    """Stump kernel: the mean product of the signs of two points at random thresholds on inputs.
 
-    An input is drawn in proportion to its range, a threshold uniformly from it. Within the box of
-    the ranges the kernel is ``1 - |x - y|_1 / delta`` with delta half the sum of the ranges; rows
-    outside are as good as moved to its surface.
+    An input is drawn in proportion to its range, a threshold uniformly from that range. Within the
+    box of the ranges the kernel is ``1 - |x - y|_1 / delta`` with delta half the sum of the ranges;
+    rows outside are clipped to the box.
 
     Parameters
     ----------
@@ -240,9 +240,9 @@ class Stump(Kernel):
     Attributes
     ----------
     low, high : ndarray of shape (d,)
-        The bounds.
+        Least and largest value of each input.
     delta : float
-        ``delta * kernel`` is ``delta - |x - y|_1``, the scale of Lin and Li.
+        Constant of Lin and Li: ``delta * kernel`` is ``delta - |x - y|_1``.
 
     Raises
     ------

@@ -19,21 +19,21 @@ Profile = Function[[NDArray[np.float64]], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Product(Stationary):
-    """``prod_j profile(gamma * |x_j - y_j|)`` for a convex profile of your own.
+    """Product kernel ``prod_j profile(gamma * |x_j - y_j|)`` of a given convex profile.
 
-    Every convex profile that falls from 1 to 0 gives a positive definite kernel (Pólya) and has bin
-    widths: their distribution function is ``1 - profile(t) + t * derivative(t)``, which is
+    A convex profile that falls from 1 to 0 gives a positive definite kernel (Pólya). The
+    distribution function of its bin widths is ``1 - profile(t) + t * derivative(t)``, which is
     inverted numerically.
 
     Parameters
     ----------
     profile : callable
-        Takes an array of t >= 0, returns an array; convex, 1 at 0, tends to 0. Define it at module
-        level if the kernel is to be pickled.
+        Function from an array of t >= 0 to an array: convex, 1 at t = 0, with limit 0. Define it at
+        module level for the kernel to be pickled.
     derivative : callable
-        The derivative of ``profile``, asked for at t > 0 only.
+        Derivative of ``profile``, called at t > 0 only.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        As for the Laplacian.
+        Factor of the absolute differences, > 0, as for the Laplacian.
 
     Raises
     ------

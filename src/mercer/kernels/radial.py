@@ -21,28 +21,28 @@ _FAR = 1e3  # where exp(-t) is 0 in float64, while polynomials of t are still fi
 
 @dataclass(frozen=True)
 class Matern(Spectral):
-    """The Matérn kernel: as smooth as ``nu`` says, between the exponential and the Gaussian.
+    """The Matérn kernel, whose smoothness ``nu`` lies between the exponential and the Gaussian.
 
     With ``r = sqrt(2 nu) * gamma * |x - y|_2`` it is ``exp(-r)`` for ``nu=0.5``, the kernel
     :class:`Exponential`; ``(1 + r) exp(-r)`` for 1.5; and ``(1 + r + r**2 / 3) exp(-r)`` for 2.5.
-    The larger ``nu``, the smoother the functions that it learns easily.
+    Larger ``nu`` means smoother functions.
 
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        One over the length scale: it multiplies the distance, as for the Exponential.
+        One over the length scale, > 0: the factor of the distance, as for the Exponential.
     nu : {0.5, 1.5, 2.5}, default=1.5
-        Smoothness.
+        Smoothness: functions are about ``nu`` times differentiable.
 
     Raises
     ------
     ValueError
-        If ``nu`` is none of the three.
+        If ``nu`` is not 0.5, 1.5 or 2.5.
 
     References
     ----------
     Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 4.2.1: the
-    spectral law is a multivariate Student law with 2 nu degrees of freedom.
+    spectral distribution is a multivariate Student distribution with 2 nu degrees of freedom.
 
     Examples
     --------
@@ -90,16 +90,17 @@ class Matern(Spectral):
 
 @dataclass(frozen=True)
 class RationalQuadratic(Spectral):
-    """``(1 + gamma * |x - y|**2 / exponent)**-exponent``: Gaussians of many scales in one kernel.
+    """``(1 + gamma * |x - y|**2 / exponent)**-exponent``: a mixture of Gaussian kernels.
 
-    It tends to the Gaussian as ``exponent`` grows, and is the isotropic Cauchy kernel for 1.
+    It tends to the Gaussian as ``exponent`` grows, and is the isotropic Cauchy kernel for
+    ``exponent=1``.
 
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared distance, as for the Gaussian.
+        Factor of the squared distance, > 0, as for the Gaussian.
     exponent : float, default=1.0
-        > 0; small exponents have heavy tails.
+        Decay of the kernel, > 0; small exponents have heavy tails.
 
     Raises
     ------

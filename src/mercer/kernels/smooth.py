@@ -23,28 +23,29 @@ _LARGEST_SHAPE = 100.0
 
 @dataclass(frozen=True)
 class Smooth(Stationary):
-    """``prod_j profile(gamma * |x_j - y_j|)``, the kernel of random bins with faded edges.
+    """``prod_j profile(gamma * |x_j - y_j|)``, the kernel of random bins with smooth edges.
 
-    A point weighs ``g(s)`` in its bin, s in [0, 1) being its place between the edges: g rises as a
-    quarter of a sine, stays constant and falls again, and the integral of its square is 1. With
-    widths from the gamma distribution the profile is the mean of the overlap
-    ``integral g(s) g(s + t / width) ds`` over widths. With ``taper > 0`` and ``shape > 2`` it is
-    twice differentiable at 0, where every kernel of plain bins has a kink.
+    A point at the position s in [0, 1) of its bin has the weight ``g(s)``: g rises as a quarter of
+    a sine, stays constant and falls again, and the integral of its square is 1. With bin widths
+    from the gamma distribution the profile is the mean of the overlap
+    ``integral g(s) g(s + t / width) ds`` over the widths. With ``taper > 0`` and ``shape > 2`` it
+    is twice differentiable at 0, where kernels of plain bins have a kink.
 
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the differences; an array multiplies each by its own entry. "scale" makes the
-        kernel exp(-2) where every input differs by the standard deviation of X; "median" makes it
-        exp(-1) at the median distance within a sample of X, spread evenly over the inputs. For the
-        Laplacian both are its own.
+        Factor of the absolute differences, > 0; an array has one factor per input. "scale" makes
+        the kernel exp(-2) for rows that differ by the standard deviation of X in every input;
+        "median" makes it exp(-1) at the median distance within a sample of X, spread evenly over
+        the inputs. For the Laplacian (``taper=0, shape=2``) both equal those of
+        :class:`Laplacian`.
     shape : float, default=3.0
-        Shape of the widths' gamma distribution, from 1 to 100; their mean. Large shapes have fewer
-        narrow bins.
+        Shape, and mean, of the gamma distribution of the bin widths, from 1 to 100. Large shapes
+        have fewer narrow bins.
     taper : float, default=0.2
-        Share of a bin, from 0 to 1, over which the weight rises and falls. 0 is plain binning, and
-        with ``shape=2`` the Laplacian; 1 is the weight ``sqrt(2) * sin(pi * s)``. The variance of
-        random features grows with it like ``exp(0.4 * taper * d)``: keep it small for many inputs.
+        Share of a bin, from 0 to 1, over which the weight rises and falls. 0 is plain binning, with
+        ``shape=2`` the Laplacian; 1 is the weight ``sqrt(2) * sin(pi * s)``. The variance of random
+        features grows like ``exp(0.4 * taper * d)``: use a small taper for many inputs.
 
     Raises
     ------

@@ -27,9 +27,9 @@ class Gaussian(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared distance, 1 / (2 sigma**2); an array multiplies each squared
-        difference by its own entry. "scale" is 1 / (d * variance of X), as in scikit-learn;
-        "median" is one over the median squared distance within a sample of X.
+        Factor 1 / (2 sigma**2) of the squared distance, > 0; an array has one factor per input.
+        "scale" is 1 / (d * variance of X), as in scikit-learn; "median" is 1 over the median
+        squared distance within a sample of X.
 
     Examples
     --------
@@ -53,18 +53,18 @@ class Gaussian(Spectral):
 
 @dataclass(frozen=True)
 class Laplacian(Spectral):
-    """``exp(-gamma * |x - y|_1)``: the product over inputs, with the sum of absolute differences.
+    """``exp(-gamma * |x - y|_1)``, with the sum of the absolute differences of the inputs.
 
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the distance; an array multiplies each absolute difference by its own entry.
-        "scale" is 2 / (d * standard deviation of X); "median" is one over the median distance
-        within a sample of X.
+        Factor of the distance, > 0; an array has one factor per input. "scale" is
+        2 / (d * standard deviation of X); "median" is 1 over the median distance within a sample of
+        X.
 
     See Also
     --------
-    Exponential : the same profile of the Euclidean distance.
+    Exponential : the exponential of the Euclidean distance.
 
     Examples
     --------
@@ -97,13 +97,13 @@ class Exponential(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the distance; an array multiplies each input by its own entry. "scale" is
-        1 / (sqrt(d) * standard deviation of X); "median" is one over the median distance within a
+        Factor of the distance, > 0; an array has one factor per input. "scale" is
+        1 / (sqrt(d) * standard deviation of X); "median" is 1 over the median distance within a
         sample of X.
 
     See Also
     --------
-    Laplacian : the same profile of the sum of absolute differences.
+    Laplacian : the exponential of the sum of absolute differences.
 
     Examples
     --------
@@ -133,9 +133,9 @@ class Cauchy(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared differences, as for the Gaussian.
+        Factor of the squared differences, > 0, as for the Gaussian.
     isotropic : bool, default=False
-        True for the rational profile of the Euclidean distance instead of a product over inputs.
+        Whether the kernel is a function of the Euclidean distance instead of a product over inputs.
 
     Examples
     --------

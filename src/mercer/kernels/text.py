@@ -18,27 +18,27 @@ from mercer.kernels.base import Kernel
 
 @dataclass(frozen=True)
 class NGram(Kernel):
-    """Shared n-grams of two texts: the dot product of their counts, or its cosine.
+    """Dot product, or cosine, of the n-gram counts of two texts.
 
     Data are sequences of strings: lists, one-dimensional arrays, columns of a data frame. Words are
-    found as scikit-learn's ``CountVectorizer`` finds them: lower case, two letters or more.
+    those of the ``CountVectorizer`` of scikit-learn: lower case, two letters or more.
 
     Parameters
     ----------
     orders : tuple of int, default=(1, 2, 3)
-        Lengths n of the runs that are counted, each >= 1.
+        Lengths n of the n-grams counted, each >= 1.
     analyzer : {"word", "char"}, default="word"
-        What a run is made of.
+        Tokens of a text: words or characters.
     stop_words : {"english"} or None, default=None
-        "english" leaves out the commonest English words, before runs are formed.
+        "english" leaves out the most common English words before n-grams are formed.
     normalize : bool, default=True
-        Whether counts are brought to length 1, so that k(x, x) is 1 for every text with an n-gram
-        and 0 for others.
+        Whether the vector of counts is scaled to length 1, so that k(x, x) is 1 for a text with an
+        n-gram and 0 for a text without.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter makes no sense, or data are not texts.
+        If a parameter is invalid, or the data are not texts.
 
     Examples
     --------

@@ -43,12 +43,12 @@ LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in _ALL}
 
 
 def names() -> list[str]:
-    """The names that ``get`` understands."""
+    """Names of the losses that :func:`get` accepts."""
     return list(LOSSES)
 
 
 def get(loss: str | Loss) -> Loss:
-    """A loss by name, or the loss itself.
+    """Return a loss from a name, or the loss object given.
 
     Parameters
     ----------

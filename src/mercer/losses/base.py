@@ -23,20 +23,21 @@ class Loss:
     Attributes
     ----------
     name : str
-        The word users say.
+        Name of the loss in ``loss=``.
     is_classification : bool
-        Targets are ±1 (one row per indicator for a joint loss) instead of real numbers.
+        Whether targets are ±1 (indicator columns for a joint loss) instead of real numbers.
     convex, quadratic, joint, has_proba : bool
-        What solvers and estimators may rely on.
+        Properties of the loss: convex in u, quadratic in u, joint over the outputs of a row, and a
+        model of probabilities. Solvers and estimators rely on them.
     smooth : bool
         Whether the loss has a derivative everywhere; one without has ``smoothed``.
     link : {"identity", "log"}
-        What the response is of the mean of the target: the mean itself, or its logarithm.
+        Relation of the response to the mean of the target: the mean itself, or its logarithm.
     lipschitz : float
         β, the smallest bound of the second derivative's absolute value (spectral norm for a joint
         loss); infinite where there is none.
     parameter : float
-        The shape of the loss, if it has one: ``delta``, ``sigma``, ``level`` or ``power``.
+        Shape parameter of the loss, if it has one: ``delta``, ``sigma``, ``level`` or ``power``.
     """
 
     name: ClassVar[str] = ""

@@ -116,10 +116,10 @@ class SmoothHinge(Loss):
 
 @dataclass(frozen=True)
 class Sigmoid(Loss):
-    """1 / (1 + exp(yu)), y = ±1: nearly the number of errors, and no row counts for more than 1.
+    """1 / (1 + exp(yu)), y = ±1: a smooth count of errors, at most 1 per row.
 
-    A row whose label is wrong has little influence. The loss is not convex: solvers find a point
-    where no small step helps, and which one depends on the start.
+    Rows with a wrong label have little influence. The loss is not convex: solvers find a local
+    minimum, which depends on the start.
 
     Examples
     --------

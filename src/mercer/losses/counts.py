@@ -23,13 +23,14 @@ class Tweedie(Loss):
     """Half the Tweedie deviance of targets y ≥ 0 with the mean exp(u).
 
     ``y^(2−p) · (E(2 − p) − E(1 − p))`` where ``E(c) = (exp(c d) − 1) / c``, d for c = 0, and
-    d = u − log y. Rows whose variance grows as the power p of their mean count as they should.
+    d = u − log y. The loss suits targets whose variance grows as the power p of their mean.
 
     Parameters
     ----------
     power : float, default=1.5
-        p, from 1 to 2. Between them y is a sum of a random number of random amounts, and often 0:
-        claims of insurance, rain of a day. 1 is :class:`Poisson`, 2 is :class:`Gamma`.
+        Power p of the variance, from 1 (:class:`Poisson`) to 2 (:class:`Gamma`). Between 1 and 2
+        the target is a sum of a random number of random amounts, and often 0: insurance claims,
+        daily rainfall.
 
     References
     ----------
@@ -133,7 +134,7 @@ class Tweedie(Loss):
 class Poisson(Tweedie):
     """Half the Poisson deviance of counts y ≥ 0 with the mean exp(u): exp(u) − y u + constants.
 
-    For numbers of events; frequencies per exposure with the exposure as sample weight.
+    It suits numbers of events, or event rates with the exposure as sample weight.
 
     Examples
     --------
@@ -151,7 +152,7 @@ class Poisson(Tweedie):
 class Gamma(Tweedie):
     """Half the gamma deviance of amounts y > 0 with the mean exp(u): u + y exp(−u) + constants.
 
-    For costs, durations and other amounts whose error is a share of them.
+    It suits costs, durations and other amounts whose error is proportional to the amount.
 
     Examples
     --------

@@ -38,8 +38,8 @@ class _Levelled(Loss):
 class Quantile(_Levelled):
     """level · (y − u) below the target and (1 − level) · (u − y) above it: the pinball loss.
 
-    Its best constant is a quantile: a share ``level`` of the targets lies below it. The loss has a
-    kink at u = y, so that solvers need ``smoothed`` ones: see ``solvers.Smoothing``.
+    The constant with the least mean loss is a quantile: a share ``level`` of the targets lies below
+    it. The loss has a kink at u = y; ``solvers.Smoothing`` minimises smooth losses in its place.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Quantile(_Levelled):
 
 @dataclass(frozen=True)
 class SmoothQuantile(_Levelled):
-    """The pinball loss with a parabola in place of its kink.
+    """Pinball loss with a parabola in place of its kink.
 
     With r = u − y: ``c · r − width · c² / 2`` for c = r / width, bounded by −level and 1 − level.
     It is the Moreau envelope of :class:`Quantile`, and below it by at most width / 2.
@@ -156,8 +156,9 @@ class SmoothQuantile(_Levelled):
 class Expectile(_Levelled):
     """level · r² below the target and (1 − level) · r² above it, r = u − y.
 
-    Its best constant is an expectile: like a quantile it lies above the mean for levels above one
-    half, but every target has a say by its distance. A level of 0.5 is the squared loss.
+    The constant with the least mean loss is an expectile: like a quantile it lies above the mean
+    for levels above 0.5, but it depends on the distances of all targets. Level 0.5 is the squared
+    loss.
 
     Parameters
     ----------

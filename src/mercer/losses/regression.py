@@ -56,7 +56,7 @@ class Huber(Loss):
     Parameters
     ----------
     delta : float, default=1.35
-        Where the parabola turns into a line, in units of y; positive.
+        Residual at which the parabola turns into a line, in units of y, > 0.
     """
 
     delta: float = 1.35
@@ -88,15 +88,15 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Correntropy(Loss):
-    """(σ²/2) (1 − exp(−r²/σ²)), r = u − y: the square near 0, and no more than σ²/2 anywhere.
+    """(σ²/2) (1 − exp(−r²/σ²)), r = u − y: the squared loss near 0, at most σ²/2 anywhere.
 
-    A target that is far off has no influence. The loss is not convex: solvers find a point where no
-    small step helps, and which one depends on the start.
+    Targets far from the prediction have no influence. The loss is not convex: solvers find a local
+    minimum, which depends on the start.
 
     Parameters
     ----------
     sigma : float, default=1.0
-        Residual from which influence decreases is σ/√2, in units of y; positive.
+        Width σ in units of y, > 0. The influence of a target decreases for residuals above σ/√2.
 
     References
     ----------
@@ -121,17 +121,18 @@ class Correntropy(Loss):
 
     @classmethod
     def of_residuals(cls, residuals: ArrayLike) -> Correntropy:
-        """The loss whose σ is the spread of most of some residuals.
+        """Return the loss with σ estimated robustly from residuals.
 
         Parameters
         ----------
         residuals : array of numbers
-            Of a first model, say; up to half of them may be of any size.
+            Residuals, for example of a first model; up to half of them may be outliers.
 
         Returns
         -------
         Correntropy
-            With σ = 1.4826 · median |r − median r|, the standard deviation of normal residuals.
+            Loss with σ = 1.4826 · median |r − median r|: the standard deviation if the residuals
+            are normal.
 
         Raises
         ------

@@ -72,24 +72,24 @@ def get(
     random_state: RandomStateLike = None,
     n_jobs: int | None = None,
 ) -> FeatureMap:
-    """A new, unfitted map from a name or a map, and settings given beside it.
+    """Return a new, unfitted map from a name or a map, with the settings given.
 
     Parameters
     ----------
     feature_map : str or FeatureMap
         "binning", "fourier", "fastfood", "nystroem", "exact", "linear", "perceptron", "stump",
-        "tree", "ngrams", "tefm" or "compact": the map of that name with its defaults. A map is
-        copied, never changed.
+        "tree", "ngrams", "tefm" or "compact": the map of that name with its defaults. A map object
+        is copied and stays unchanged.
     kernel : str, Kernel, callable or None, default=None
-        None leaves the map its own.
+        Kernel of the map; None keeps the one of the map.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        The default leaves the map its own.
+        Factor of the distance in the kernel; "scale" keeps the one of the map.
     n_components : int or None, default=None
-        None leaves the map its own.
+        Number of grids, frequencies or landmarks; None keeps the number of the map.
     random_state : int, RandomState, Generator or None, default=None
-        None leaves the map its own.
+        Seed of the map; None keeps the one of the map.
     n_jobs : int or None, default=None
-        None leaves the map its own.
+        Number of threads; None keeps the number of the map.
 
     Raises
     ------
@@ -168,18 +168,18 @@ def _twice(name: str, value: Any, setting: Any) -> str:
 
 
 def takes_text(feature_map: Any, kernel: Any = None) -> bool:
-    """Whether the data of a map, or of the map of that name with that kernel, are texts.
+    """Whether a map with a kernel takes sequences of texts instead of rows of numbers.
 
     Parameters
     ----------
     feature_map : str or FeatureMap
     kernel : str, Kernel, callable or None, default=None
-        None leaves the map its own.
+        Kernel of a map given by name; None takes the default kernel of the map.
 
     Returns
     -------
     bool
-        False, too, for what ``get`` would refuse.
+        Also False for arguments that :func:`get` refuses.
 
     Examples
     --------

@@ -9,70 +9,76 @@ __all__ = ["COSINES", "NESTED", "SHARED", "SIGNS", "documented"]
 SHARED = entries(
     """
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the kernel, > 0; an array holds one scale per input.
+        Factor of the distance in the kernel, > 0; larger values make narrower kernels. "scale" and
+        "median" choose it from the spread of the data at ``fit``. An array has one factor per
+        input.
     n_components : int, default=1000
         Number of columns D, >= 1.
     random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
+        Seed of the random numbers; an int makes the map reproducible.
     n_jobs : int or None, default=None
-        Threads; None means all.
+        Number of threads; None means all.
     n_features_out_ : int
-        D.
+        Number of columns D.
     kernel_ : Kernel
-        The kernel with its ``gamma`` as a number.
+        Fitted kernel, with its ``gamma`` as a number.
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+        At ``fit``, if a parameter is invalid.
     """
 )
 
 COSINES = SHARED | entries(
     """
     n_components : int, default=1000
-        Number of columns D; even for pairs.
+        Number of columns D, >= 1; even if ``form="pair"``.
     form : {"phase", "pair"}, default="phase"
-        A column per frequency, or two.
+        Columns per frequency: "phase" has one, a cosine with a random phase; "pair" has two, cosine
+        and sine.
     scale : bool, default=True
-        False leaves out 1/sqrt(D): columns are then the raw basis, ``sqrt(2) cos(...)``, which does
-        not depend on D.
+        Whether columns have the factor 1/sqrt(D). Without it a column is ``sqrt(2) cos(...)`` and
+        does not depend on D.
     key_ : int
-        With it and the hyper-parameters every frequency is fixed; pickles hold it instead of the
-        frequencies.
+        Key of the random numbers: it determines all frequencies, and pickles store it instead of
+        them.
     """
 )
 
 SIGNS = SHARED | entries(
     """
     scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
+        Whether entries have the factor 1/sqrt(D). Without it they are +1 and -1, and columns do not
+        depend on D.
     n_jobs : int or None, default=None
-        Threads of its design; None means all. Linear algebra runs on the threads of its library.
+        Number of threads of the design; None means all. Linear algebra uses the threads of its own
+        library.
     low_, high_ : ndarray of shape (d,)
-        Range of every input in the training data.
+        Least and largest value of each input in the training data.
     Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
     """
 )
 
-# Of maps that reduce the features of another one.
+# Entries of maps that reduce the features of another map, the base.
 NESTED = SHARED | entries(
     """
     base : str or FeatureMap, default="fourier"
-        Where the features come from: a name as for :func:`mercer.maps.get`, or a map. Maps given by
-        name that know pairs of cosine and sine use those.
+        Map whose features are reduced: a name of :func:`mercer.maps.get`, or a map. A map of
+        cosines given by name uses ``form="pair"``.
     n_components : int, default=256
         Number l of columns; a subspace has at most as many as the base.
     kernel : str, Kernel, callable or None, default=None
-        Kernel of a base given by name; None takes its own.
+        Kernel of a base given by name; None takes the default kernel of the base.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of that kernel.
+        Factor of the distance in the kernel of a base given by name, > 0.
     n_base : int or None, default=None
         ``n_components`` of a base given by name; None means ``4 * n_components``.
     random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible. It also serves a base without one of its own.
+        Seed of the random numbers, also of a base without its own seed; an int makes the map
+        reproducible.
     base_ : FeatureMap
-        The base, fitted.
+        Fitted base.
     n_features_out_ : int
-        l.
+        Number of columns l.
     kernel_ : Kernel
-        That of the base, if it has one.
+        Kernel of the base, if it has one.
     """
 )

@@ -57,9 +57,9 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
     n_features_in_ : int
         Number of inputs d.
     kernel_ : Kernel
-        The kernel with its ``gamma`` as a number; absent from maps that have no kernel.
+        Fitted kernel, with its ``gamma`` as a number; absent from maps without a kernel.
     key_ : int
-        Names the realisation: with it and the hyper-parameters every random number is fixed.
+        Key of the random numbers: with the parameters of the map it determines all of them.
     """
 
     n_features_out_: int
@@ -82,7 +82,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Raises
         ------
         ValueError, TypeError
-            For data or hyper-parameters that make no sense: one sentence says which and why.
+            If the data or a parameter are invalid.
         """
         self._fit(self._taken(X, reset=True))
         return self

@@ -38,45 +38,48 @@ _FEW_CODES = 50_000  # for which the core starts no threads
 class RandomBinning(RandomGrids):
     """Random binning features of a product kernel.
 
-    Every one of ``n_components`` random grids cuts the inputs into boxes; a point has one non-zero
-    column per grid, that of its box. Two points share a box with the probability that equals the
-    kernel, so the map is unbiased with variance ``k (1 - k) / n_components``.
+    Each of ``n_components`` random grids cuts the inputs into boxes. A point has one non-zero
+    column per grid: the column of its box. Two points share a box with probability k(x, y), so that
+    the map is unbiased with variance ``k (1 - k) / n_components``.
 
-    With a kernel whose boxes have faded edges (:class:`mercer.kernels.Smooth`) a point has a weight
-    in its box that depends on where it is inside. That is unbiased too, for kernels as smooth as
-    wanted, at the cost of a number beside every code and of more noise, above all with many inputs.
+    With :class:`mercer.kernels.Smooth` the weight of a point in its box depends on its position
+    inside. The map is then unbiased for a kernel without a kink. It stores one number per code in
+    addition, and its variance is larger, above all with many inputs.
 
     Parameters
     ----------
     kernel : str or kernel, default="laplacian"
-        "smooth" or a product of one-dimensional profiles that are convex and non-increasing;
-        others have no width law and are refused.
+        Kernel to approximate: "smooth", or a product of one-dimensional convex, non-increasing
+        profiles such as "laplacian". Other kernels have no distribution of bin widths and raise an
+        error.
     {gamma}
     n_components : int, default=256
         Number R of grids, >= 1.
     bins : "exact" or int, default="exact"
-        "exact" gives every box met at fit its own column and ignores boxes first met later. A
-        number B, between 2 and 2**31, hashes the boxes of every grid into B columns: no dictionary,
-        no unseen boxes, and the kernel becomes ``k + (1 - k) / B``.
+        Columns of a grid. "exact" gives each box of the training rows its own column and ignores
+        other boxes. A number B, from 2 to 2**31, hashes the boxes of a grid into B columns: this
+        needs no dictionary and has no unseen boxes, but the kernel becomes ``k + (1 - k) / B``.
     scale : bool, default=True
-        Whether non-zeros are ``1/sqrt(n_components)``, so that ``z(x) @ z(y)`` estimates the
-        kernel, or 1; either times the root of the kernel's ``amplitude``.
+        Whether non-zeros have the factor ``1/sqrt(n_components)``, so that ``z(x) @ z(y)``
+        estimates the kernel. Without it they are 1. Both are multiplied by the square root of the
+        kernel's ``amplitude``.
     {random_state}
     n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use. The result does not depend on it.
+        Number of threads; None and -1 mean all that the process may use. The result does not depend
+        on it.
 
     Attributes
     ----------
     kernel_ : kernel
-        With gamma as a number or an array.
+        Fitted kernel, with its gamma as a number or an array.
     n_features_out_ : int
-        Number D of columns: all boxes of all grids.
+        Number of columns D: the boxes of all grids.
     n_bins_ : ndarray of shape (n_components,)
-        Columns of each grid.
+        Number of columns per grid.
     occupancy_ : mercer.designs.Occupancy
-        How many training rows share a box.
+        Numbers of training rows per box.
     n_features_in_ : int
-        Number of inputs.
+        Number of input columns.
 
     Raises
     ------

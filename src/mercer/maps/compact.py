@@ -22,26 +22,27 @@ __all__ = ["CompactFeatures"]
 @documented(NESTED)
 @dataclass(eq=False, repr=False, kw_only=True)
 class CompactFeatures(Nested):
-    """Many features of a base, mixed at random into fewer: CRAFT.
+    """Random projection of many features of a base to fewer columns: compact features (CRAFT).
 
-    z(x) = S.T f(x) with the features f of the base and a random matrix S that has nothing to do
-    with the data and satisfies E[S S.T] = I, so that E[z(x).z(y)] = f(x).f(y). A normal S adds
-    the variance ((f(x).f(y))**2 + |f(x)|**2 |f(y)|**2) / n_components to that of the base; a
-    subsampled Hadamard transform about the same while D is much larger than l. For stationary
-    kernels that is more than ``n_components`` features of the base itself have: the map serves
-    bases that need very many features, and comparisons.
+    z(x) = S.T f(x) with the features f of the base and a random matrix S, independent of the data,
+    with E[S S.T] = I; hence E[z(x).z(y)] = f(x).f(y). A normal S adds the variance
+    ((f(x).f(y))**2 + |f(x)|**2 |f(y)|**2) / n_components to that of the base; a subsampled Hadamard
+    transform adds about as much while D is much larger than l. For stationary kernels that variance
+    exceeds the one of ``n_components`` features of the base itself: use the map for bases that need
+    very many features, and in comparisons.
 
     Parameters
     ----------
     {base, n_components, kernel, gamma, n_base, random_state, n_jobs}
     sketch : {"srht", "gaussian"}, default="srht"
-        A subsampled randomised Hadamard transform along the features, or normal entries.
+        Random matrix S: a subsampled randomised Hadamard transform along the features, or normal
+        entries.
 
     Attributes
     ----------
     {base_, n_features_out_, kernel_}
     key_ : int
-        With it and the base every entry of S is fixed; S is never in memory as a whole.
+        Key of the random numbers: with the base it determines S, which is never stored whole.
 
     Raises
     ------

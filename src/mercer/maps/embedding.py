@@ -24,12 +24,12 @@ __all__ = ["SubspaceEmbedding"]
 @documented(NESTED)
 @dataclass(eq=False, repr=False, kw_only=True)
 class SubspaceEmbedding(Nested):
-    """A few features that do what many random ones do: TEFM-G and TEFM-S.
+    """Projection of many features of a base onto their leading subspace: TEFM-G and TEFM-S.
 
-    Many features f of a base are projected onto the l-dimensional subspace where the training rows
-    lie: z(x) = Q.T f(x), the columns of Q being an orthonormal basis of (F.T F)**power F.T S, with
-    F the base features of the training rows and S a random matrix of l columns, a *sketch*. So Z
-    Z.T never exceeds F F.T, and with the kernel matrix K
+    z(x) = Q.T f(x) with the features f of the base. The l columns of Q are an orthonormal basis of
+    the range of (F.T F)**power F.T S, where F has the base features of the training rows and S is a
+    random matrix of l columns, a *sketch*. Hence Z Z.T never exceeds F F.T, and with the kernel
+    matrix K
 
         ||K - Z Z.T|| <= ||K - F F.T|| + ||F (I - Q Q.T)||**2,
 
@@ -38,33 +38,34 @@ class SubspaceEmbedding(Nested):
     of F, a = (1 + sqrt(k / (p - 1))) s_(k+1)**e and b = 2.72 sqrt(l) / p times the root of the sum
     of s_i**(2 e) over i > k.
 
-    The rows of F are generated in pieces, once to fit, once more for each power, and once for the
-    features themselves; only where they take less than 256 MB are they kept.
+    The rows of F are computed in pieces: once to fit, once more for each power, and once for the
+    features themselves. They are cached only if they take less than 256 MB.
 
     Parameters
     ----------
     {base, n_components, kernel, gamma, n_base, random_state, n_jobs}
     sketch : {"gaussian", "srht"}, default="gaussian"
-        Normal entries, or a subsampled randomised Hadamard transform along the rows: the same but
-        for the time it takes where l is large.
+        Random matrix S: normal entries, or a subsampled randomised Hadamard transform along the
+        rows, which is faster if l is large and equally accurate.
     power : int or None, default=None
-        How often F.T F is applied, at least 0: each time sharpens the subspace and takes two more
-        products with F. None means 1 for "gaussian" and 0 for "srht", as in the paper.
+        Number of multiplications by F.T F, >= 0. Each makes the subspace more accurate and costs
+        two products with F. None means 1 for "gaussian" and 0 for "srht", as in the paper.
 
     Attributes
     ----------
     {base_}
     basis_ : ndarray of shape (D, n_components), float64
-        Q, for the D columns of the base.
+        Orthonormal basis Q, for the D columns of the base.
     {n_features_out_, kernel_}
     key_ : int
+        Key of the random numbers of the sketch.
 
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense or the base has fewer than l columns.
+        At ``fit``, if a parameter is invalid or the base has fewer than l columns.
     MemoryError
-        By ``fit``, before anything is allocated, if Q would not fit.
+        At ``fit``, before allocation, if Q would not fit into memory.
 
     References
     ----------

@@ -110,35 +110,36 @@ class Signs(Endless):
 @documented(SIGNS)
 @dataclass(eq=False, repr=False)
 class RandomPerceptron(Signs):
-    """On which side of random planes a point lies: +1 or -1, over ``sqrt(n_components)``.
+    """Sides of random planes as features: +1 or -1, over ``sqrt(n_components)``.
 
     A direction t is uniform on the unit sphere and a threshold a uniform on [-radius, radius]; the
     feature is the sign of ``t . (x - centre) - a``, +1 for zero. Inner products estimate the
     perceptron kernel ``k(x, y) = 1 - c/radius * |x - y|`` with c the mean of ``|t_1|``, with
-    variance ``(1 - k**2) / n_components``. Points farther out than ``radius`` are as good as moved
-    to the edge along every direction, which the kernel object takes into account.
+    variance ``(1 - k**2) / n_components``. For points farther out than ``radius``, projections are
+    clipped to [-radius, radius]; the kernel object computes the kernel with this clipping.
 
     Parameters
     ----------
     {n_components}
     radius : float or "max", default="max"
-        Of the ball that thresholds are drawn for, > 0; "max" is the largest distance of a training
-        row from the centre.
+        Radius of the ball that contains the thresholds, > 0; "max" is the largest distance of a
+        training row from the centre.
     homogeneous : bool, default=False
-        True draws direction and threshold together, uniform on the unit sphere of one more
-        dimension: planes through the origin for the rows (x, 1). The kernel becomes
+        Whether to draw direction and threshold together, uniformly on the unit sphere of d + 1
+        dimensions: planes through the origin for the rows (x, 1). The kernel becomes
         ``1 - 2/pi * angle((x, 1), (y, 1))``, without radius and centre.
     centre : "mean" or array of shape (d,), default="mean"
-        Of the ball; "mean" is the mean of the training rows.
+        Centre of the ball; "mean" is the mean of the training rows.
     {scale, random_state, n_jobs}
 
     Attributes
     ----------
     {n_features_out_}
     kernel_ : mercer.kernels.Perceptron
-        With radius and centre in numbers.
+        Fitted kernel, with radius and centre as numbers.
     key_ : int
-        With it, radius and centre every plane is fixed; pickles hold it instead of the planes.
+        Key of the random numbers: with radius and centre it determines all planes, and pickles
+        store it instead of them.
 
     Raises
     ------
@@ -289,12 +290,12 @@ class _Trees(Signs):
 @documented(SIGNS)
 @dataclass(eq=False, repr=False)
 class RandomStump(_Trees):
-    """On which side of a random threshold one random input lies: +1 or -1, over ``sqrt(D)``.
+    """Sides of random thresholds on random inputs as features: +1 or -1, over ``sqrt(D)``.
 
     An input is chosen with probability proportional to its range in the training data, a threshold
     uniformly in that range; the feature is the sign of ``x_j - a``, +1 for zero. Inner products
     estimate the stump kernel ``k(x, y) = 1 - 2 |x - y|_1 / w``, w the sum of the ranges, with
-    variance ``(1 - k**2) / n_components``. Inputs outside their range count as at its end.
+    variance ``(1 - k**2) / n_components``. Inputs outside their range are clipped to it.
 
     Parameters
     ----------
@@ -304,10 +305,10 @@ class RandomStump(_Trees):
     ----------
     {n_features_out_}
     kernel_ : mercer.kernels.Stump
-        With the ranges in numbers.
+        Fitted kernel, with the ranges as numbers.
     {low_}
     key_ : int
-        With it and the ranges every threshold is fixed.
+        Key of the random numbers: with the ranges it determines all thresholds.
 
     Raises
     ------
@@ -353,36 +354,36 @@ class RandomStump(_Trees):
 @documented(SIGNS)
 @dataclass(eq=False, repr=False)
 class RandomTree(_Trees):
-    """In which leaves of random trees a point lies, told as +1 or -1, over ``sqrt(n_components)``.
+    """Signs of the leaves of random trees as features: +1 or -1, over ``sqrt(n_components)``.
 
     A tree is the product of a Poisson number of random stumps (see :class:`RandomStump`), so that
     leaves on two sides of a threshold have opposite signs. With the mean number ``gamma * w / 2``,
     w the sum of the inputs' ranges, inner products estimate the Laplacian kernel
-    ``k(x, y) = exp(-gamma * |x - y|_1)`` with variance ``(1 - k**2) / n_components``; inputs
-    outside their range count as at its end. A feature costs one comparison per stump: outliers,
-    which widen the ranges, make the map slow and no better.
+    ``k(x, y) = exp(-gamma * |x - y|_1)`` with variance ``(1 - k**2) / n_components``. Inputs
+    outside their range are clipped to it. A feature takes one comparison per stump: outliers widen
+    the ranges and make the map slower, not more accurate.
 
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the Laplacian kernel, > 0; an array holds one scale per input.
+        Factor of the distance in the Laplacian kernel, > 0; an array has one factor per input.
     {n_components, scale, random_state, n_jobs}
 
     Attributes
     ----------
     {n_features_out_}
     kernel_ : mercer.kernels.Laplacian
-        With its ``gamma`` as a number.
+        Fitted kernel, with its ``gamma`` as a number.
     depth_ : float
         Mean number of stumps of a tree.
     {low_}
     key_ : int
-        With it, gamma and the ranges every tree is fixed.
+        Key of the random numbers: with gamma and the ranges it determines all trees.
 
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense, or if trees would be deeper than 10 000 stumps.
+        At ``fit``, if a parameter is invalid, or if trees would be deeper than 10 000 stumps.
 
     References
     ----------

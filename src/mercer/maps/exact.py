@@ -17,46 +17,46 @@ __all__ = ["ExactKernel"]
 
 
 class ExactKernel(Nystroem):
-    """The kernel against all rows that the map is fitted to, z(x) = k(x, X).
+    """Kernel values between a row and all training rows: z(x) = k(x, X).
 
-    A linear model of these features is the exact kernel machine, f(x) = sum_i a_i k(x, x_i). Inner
-    products of features approximate nothing: what regularises is the norm of the function in the
-    space of the kernel, aᵀ k(X, X) a, which the estimators take for ``penalty="l2"``. Its design
-    never holds the n x n matrix. Whitened, it is what :class:`Nystroem` is with every row for a
-    landmark: features whose inner products are the kernel, at the cost of n x n eigenvectors.
+    A linear model on these features is the exact kernel machine, f(x) = sum_i a_i k(x, x_i). Inner
+    products of the features do not approximate the kernel. Estimators therefore penalise the
+    squared norm of the function in the space of the kernel, aᵀ k(X, X) a, for ``penalty="l2"``. The
+    design need not store the n x n matrix. With ``whiten=True`` the map is :class:`Nystroem` with
+    all rows as landmarks: inner products are the kernel, and n x n eigenvectors are computed.
 
     Parameters
     ----------
     kernel : {"gaussian", "laplacian", "exponential", "cauchy", "matern"}, Kernel or callable, \
 default="gaussian"
-        Any kernel; a callable takes two data matrices and returns the kernel matrix. Kernels of
-        texts, such as "ngram", take sequences of strings.
+        Kernel of the features. A callable takes two data matrices and returns the kernel matrix.
+        Kernels of texts, such as "ngram", take sequences of strings.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the kernel; to be left out beside a callable.
+        Factor of the distance in the kernel, > 0; leave it out if ``kernel`` is a callable.
     whiten : bool, default=False
-        True gives z(x) = k(x, X) T with T T.T = k(X, X)^+. The estimators turn it on by themselves
-        for losses that have a kink or are not convex, and for solvers that work by columns, where n
-        is at most 5000: these are then faster.
+        Whether features are z(x) = k(x, X) T with T T.T = k(X, X)^+. Estimators set it for up to
+        5000 rows if the loss has a kink or is not convex, or if the solver works by columns: these
+        fits are then faster.
     n_jobs : int or None, default=None
-        Threads of its design; None means all.
+        Number of threads of the design; None means all.
 
     Attributes
     ----------
     landmarks_ : array or CSR of shape (n, d), or texts of shape (n,)
-        The rows it was fitted to, not copied.
+        Training rows, not copied.
     normalization_ : ndarray of shape (n, D), float64
-        T; None without whitening.
+        Whitening matrix T; None without whitening.
     n_features_out_ : int
-        n; with whitening, the number of eigenvalues that are not rounding error.
+        Number of columns: n or, with whitening, the number of eigenvalues above rounding error.
     kernel_ : Kernel
-        The kernel with its ``gamma`` as a number.
+        Fitted kernel, with its ``gamma`` as a number.
 
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+        At ``fit``, if a parameter is invalid.
     MemoryError
-        By ``transform``, if k(X, landmarks) would not fit; ``design`` does not hold it.
+        At ``transform``, if k(X, landmarks) would not fit; ``design`` does not need it.
 
     Examples
     --------

@@ -57,26 +57,26 @@ class _Drawn:
 class RandomFourier(CosineMap):
     """Cosines of random frequencies whose inner products approximate a stationary kernel.
 
-    The features are ``sqrt(2/D) cos(w.x + b)`` with frequencies w of the kernel's spectral law and
-    random phases b, or pairs ``sqrt(2/D) (cos w.x, sin w.x)``, in columns 2s and 2s + 1 for
-    frequency s. Either way E[z(x).z(y)] = k(x, y). With frequencies drawn one by one and
+    The features are ``sqrt(2/D) cos(w.x + b)`` with frequencies w from the spectral distribution of
+    the kernel and random phases b, or pairs ``sqrt(2/D) (cos w.x, sin w.x)``, in columns 2s and
+    2s + 1 for frequency s. Both have E[z(x).z(y)] = k(x, y). For ``sampling="iid"`` and
     k2 = k(2(x - y)) the variance is (1 + k2/2 - k**2)/D for the phase form and
-    (1 + k2 - 2 k**2)/D for pairs, which have norm 1 exactly; other ways to draw them lower it.
+    (1 + k2 - 2 k**2)/D for pairs, which have norm 1 exactly. Other samplings have less variance.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        Any kernel with a sampler of frequencies, such as "gaussian", "laplacian", "exponential",
+        Kernel with a sampler of frequencies, such as "gaussian", "laplacian", "exponential",
         "cauchy" or "matern".
     {gamma, n_components, form}
     {scale, random_state, n_jobs}
     sampling : {"iid", "orthogonal", "structured", "qmc"}, default="iid"
-        How frequencies are drawn. "iid": one by one. "orthogonal": in blocks of d at right angles
-        to each other, each with the law of one drawn by itself; kernels of the Euclidean distance
-        only. "structured": as "orthogonal", by three products of a Walsh-Hadamard matrix and
-        random signs, which is faster to draw but biased for few inputs. "qmc": quantiles of the
-        points of a scrambled Sobol' sequence, which fill space more evenly the fewer the inputs;
-        they are balanced best when the number of frequencies is a power of two.
+        Sampling of the frequencies. "iid": independent. "orthogonal": in orthogonal blocks of d,
+        each frequency with the distribution of "iid"; only for kernels of the Euclidean distance.
+        "structured": nearly orthogonal blocks by three products of a Walsh-Hadamard matrix and
+        random signs, faster to draw but biased for few inputs. "qmc": quantiles at the points of a
+        scrambled Sobol' sequence, best for few inputs and with a power of two as the number of
+        frequencies.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class RandomFourier(CosineMap):
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense or the kernel has no spectral sampler.
+        At ``fit``, if a parameter is invalid or the kernel has no sampler of frequencies.
 
     References
     ----------

@@ -35,20 +35,20 @@ class _Blocks:
 
 @documented(COSINES)
 class Fastfood(CosineMap):
-    """Random Fourier features at the cost of d log d, not d**2, for d of them.
+    """Random Fourier features by fast Hadamard transforms: d features take d log d operations.
 
-    With p the least power of two that is at least d, frequencies come in blocks of p, the rows of
-    ``S H G P H B / |G|``: H is the Walsh-Hadamard matrix, B random signs, P a random permutation,
-    G normal numbers, and S gives every frequency the length that the kernel's law wants of p
-    inputs. x is padded with zeros. The features are ``sqrt(2/D) cos(w.x + b)`` or pairs, as those
-    of :class:`RandomFourier`, and E[z(x).z(y)] = k(x, y); frequencies of a block depend on each
-    other, so the variance is larger.
+    Let p be the least power of two that is at least d. Frequencies come in blocks of p: the rows of
+    ``S H G P H B / |G|`` with the Walsh-Hadamard matrix H, random signs B, a random permutation P
+    and normal numbers G. S gives each frequency a length from the distribution of the kernel for p
+    inputs. x is padded with zeros. The features are ``sqrt(2/D) cos(w.x + b)`` or pairs, as in
+    :class:`RandomFourier`, and E[z(x).z(y)] = k(x, y). Frequencies of a block are dependent, which
+    makes the variance larger.
 
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        A kernel of the Euclidean distance with a known law of frequencies: "gaussian",
-        "exponential", ``Cauchy(isotropic=True)``, "matern" or "rational_quadratic".
+        Kernel of the Euclidean distance with a sampler of frequencies: "gaussian", "exponential",
+        ``Cauchy(isotropic=True)``, "matern" or "rational_quadratic".
     {gamma, n_components, form, scale, random_state, n_jobs}
 
     Attributes
@@ -58,12 +58,12 @@ class Fastfood(CosineMap):
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense or the kernel's frequencies do not point in all
-        directions alike.
+        At ``fit``, if a parameter is invalid, or if the frequencies of the kernel do not have
+        uniform directions.
 
     See Also
     --------
-    RandomFourier : any law of frequencies, and a smaller variance at the same D.
+    RandomFourier : any distribution of frequencies, and a smaller variance at the same D.
 
     References
     ----------

@@ -16,17 +16,19 @@ __all__ = ["Halfspaces"]
 
 
 class Halfspaces(Excerpt):
-    """On which side of given planes a point lies: +1 from its threshold on, else -1.
+    """Sides of given planes as features: +1 if direction . x >= threshold, else -1.
 
     Parameters
     ----------
     directions : array of shape (b, d)
+        Normal vectors of the planes.
     thresholds : array of shape (b,)
+        Thresholds of the inner products with the directions.
 
     Attributes
     ----------
     n_features_out_ : int
-        b.
+        Number of planes b.
 
     Examples
     --------

@@ -18,12 +18,12 @@ __all__ = ["IdentityMap"]
 
 
 class IdentityMap(OneToOneFeatureMixin, FeatureMap):
-    """The data themselves as features: a linear model on the same terms as a kernel machine.
+    """Inputs as features: a machine with this map is a linear model.
 
     Parameters
     ----------
     n_jobs : int or None, default=None
-        Threads for the products of its design; None means all.
+        Number of threads for the products of the design; None means all.
 
     Examples
     --------

@@ -27,54 +27,55 @@ _MOST_TREES = 1000  # more change no mean that anybody could tell
 
 @dataclass(eq=False, repr=False)
 class LocalKernel(FeatureMap):
-    """The kernel against the rows that share a leaf, and one constant per leaf.
+    """Kernel values between a row and the training rows of its leaf, and one constant per leaf.
 
-    Rows are cut in two at the middle of a random direction, and again, until a leaf has at most
-    ``leaf_size`` of them. The features of x are k(x, x_j) for the rows x_j of its leaf, zero for
-    all others, and 1 for the leaf itself, so that each leaf has a kernel machine of its own and
-    time grows with the number of rows, not with its square. Near a cut both sides answer, in shares
-    that change linearly, so that responses are continuous; several trees are averaged.
+    A tree cuts the rows in two at the median of a projection to a random direction, and again until
+    a leaf has at most ``leaf_size`` rows. The features of x are k(x, x_j) for the rows x_j of its
+    leaf, 0 for all other rows, and 1 for the leaf itself. Each leaf thus has its own kernel
+    machine, and time grows with the number of rows, not with its square. Near a cut the features
+    belong to both sides, with weights that change linearly, so that responses are continuous.
+    Responses are means over the trees.
 
-    :class:`mercer.LocalKernelRegressor` and :class:`mercer.LocalKernelClassifier` fit each leaf by
-    itself.
+    :class:`mercer.LocalKernelRegressor` and :class:`mercer.LocalKernelClassifier` fit the leaves
+    one by one.
 
     Parameters
     ----------
     kernel : {"laplacian", "gaussian", "exponential", "cauchy", "matern"}, Kernel or callable, \
 default="laplacian"
-        Any kernel of rows of numbers.
+        Kernel on rows of numbers.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the kernel, > 0.
+        Factor of the distance in the kernel, > 0.
     leaf_size : int, default=1000
-        Most rows of a leaf, >= 2. Time grows with its square, for a given number of rows.
+        Largest number of rows in a leaf, >= 2. The time of a fit grows with it.
     n_trees : int, default=4
-        Trees that are averaged, from 1 to 1000.
+        Number of trees that are averaged, from 1 to 1000.
     overlap : float or None, default=None
-        Share of the rows of a node to either side of a cut that both sides are fitted to, and
-        answer for; from 0 to 0.25. None means 0.05, and less where the leaves of a tree would
-        have more than 1.6 times the rows.
+        Share of the rows of a node, on each side of its cut, that belong to both sides; from 0 to
+        0.25. None means 0.05, or less if the leaves of a tree would have more than 1.6 times the
+        rows of the data.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the directions.
+        Seed of the directions of the cuts.
     n_jobs : int or None, default=None
-        Threads; None means all.
+        Number of threads; None means all.
 
     Attributes
     ----------
     landmarks_ : array or CSR of shape (n, d)
-        The rows it was fitted to, not copied.
+        Training rows, not copied.
     partition_ : Partition
-        The cuts.
+        Cuts of the trees.
     members_ : Members
-        The rows of every leaf.
+        Training rows of each leaf.
     n_features_out_ : int
-        Rows of all leaves, and leaves.
+        Number of columns: the rows of all leaves plus the number of leaves.
     kernel_ : Kernel
-        The kernel with its ``gamma`` as a number.
+        Fitted kernel, with its ``gamma`` as a number.
 
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+        At ``fit``, if a parameter is invalid.
 
     References
     ----------

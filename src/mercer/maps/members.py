@@ -102,24 +102,23 @@ class Endless(FeatureSequence):
 
 
 class Members(Excerpt):
-    """The features at given places of the endless sequence of a map, and nothing else of it.
+    """Features at given indices of the endless sequence of a map.
 
-    A map of which few features matter is stored as their places and a key, however long the
-    sequence was.
+    The map stores the key of the sequence and the indices, not the other features.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        A map with ``scale=False`` whose columns come from a stream of random numbers each.
+        Map with ``scale=False``, in which each column has its own stream of random numbers.
     places : array of int of shape (b,)
-        In any order, at least 0; there is no end.
+        Indices of the features, >= 0, in any order and without an upper limit.
 
     Attributes
     ----------
     base_ : FeatureMap
-        The fitted map.
+        Fitted map of the sequence.
     n_features_out_ : int
-        b.
+        Number of features b.
 
     Examples
     --------

@@ -48,63 +48,64 @@ _INDEFINITE = 1e-4
 
 
 class Nystroem(FeatureMap):
-    """The kernel against landmarks L, whitened: z(x) = k(x, L) T with T T.T = k(L, L)^+.
+    """Nyström features: whitened kernel values at landmarks L, z(x) = k(x, L) T, T T.T = k(L, L)^+.
 
-    T is lower triangular, the eigenvalues of k(L, L) below 1e-12 of the largest being left out, so
-    that Z Z.T = k(X, L) k(L, L)^+ k(L, X): never more than the kernel matrix, and equal to it on
-    the landmarks. T is computed in float64, and so are features, which are returned in the dtype
-    of X; only where T is so tame that it makes no difference do float32 rows stay float32.
+    T is lower triangular; eigenvalues of k(L, L) below 1e-12 of the largest are left out. Hence
+    Z Z.T = k(X, L) k(L, L)^+ k(L, X), which never exceeds the kernel matrix and equals it on the
+    landmarks. T and the features are computed in float64, and the features returned in the dtype of
+    X. If T is well conditioned enough, the features of float32 rows are computed in float32.
 
     Parameters
     ----------
     kernel : {"gaussian", "laplacian", "exponential", "cauchy", "smooth"}, Kernel or callable, \
 default="gaussian"
-        Any kernel; a callable takes two data matrices and returns the kernel matrix.
+        Kernel of the features. A callable takes two data matrices and returns the kernel matrix.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the kernel; to be left out beside a callable.
+        Factor of the distance in the kernel, > 0; leave it out if ``kernel`` is a callable.
     n_components : int or None, default=None
-        Number of landmarks; None means 500, or all those given. The number of columns D is smaller
-        where landmarks are redundant.
+        Number of landmarks; None means 500, or all landmarks given. The number of columns D is
+        smaller if landmarks are redundant.
     landmarks : {"uniform", "kmeans", "leverage", "rpcholesky"} or array of shape \
 (n_components, d), default="uniform"
-        "uniform": rows drawn without replacement, at no cost. "leverage": rows drawn by estimated
-        ridge leverage scores, at several times the cost of a transform. "rpcholesky": rows drawn
-        one after another by what is left of the kernel's diagonal, the best rows for the
-        approximation; holds n times ``n_components`` numbers of float64 while it fits. "kmeans":
-        centres of clusters, which are no rows and dense even if X is sparse. Or the landmarks
-        themselves. With one seed, fewer landmarks are a subset of more for "uniform" and
-        "rpcholesky".
+        Choice of the landmarks, or the landmarks themselves. "uniform": rows drawn without
+        replacement, at no cost. "leverage": rows drawn by estimated ridge leverage scores, in
+        several times the time of a transform. "rpcholesky": rows drawn one after another in
+        proportion to the residual diagonal of the kernel matrix, which approximates best; needs
+        memory for n times ``n_components`` float64 numbers at ``fit``. "kmeans": cluster centres,
+        which are dense even if X is sparse. For "uniform" and "rpcholesky" with one seed, fewer
+        landmarks are a subset of more.
     whiten : bool, default=True
-        False gives the kernel against the landmarks as it is, z(x) = k(x, L): inner products then
-        approximate nothing, but a model in the span of the landmarks is linear in them. Its design
-        holds no features, and the estimators take the norm of the function, wᵀ k(L, L) w, for
-        ``penalty="l2"``: the model is that of whitened features.
+        Whether features are whitened. Without whitening z(x) = k(x, L), whose inner products do not
+        approximate the kernel; the design stores no features, and estimators penalise the squared
+        norm of the function, wᵀ k(L, L) w, for ``penalty="l2"``. The fitted model is the same.
     random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
+        Seed of the landmarks; an int makes the map reproducible.
     n_jobs : int or None, default=None
-        Threads of its design; None means all. Kernels run on the threads of the linear algebra
-        library.
+        Number of threads of the design; None means all. Kernels use the threads of the linear
+        algebra library.
 
     Attributes
     ----------
     landmarks_ : array or CSR of shape (n_components, d)
+        Landmarks L.
     normalization_ : ndarray of shape (n_components, D), float64
-        T; None without whitening.
+        Whitening matrix T; None without whitening.
     n_features_out_ : int
-        D.
+        Number of columns D.
     kernel_ : Kernel
-        The kernel with its ``gamma`` as a number.
+        Fitted kernel, with its ``gamma`` as a number.
     key_ : int
+        Key of the random numbers that choose the landmarks.
 
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+        At ``fit``, if a parameter is invalid.
 
     Warns
     -----
     UserWarning
-        If there are fewer rows than ``n_components``: every row is then a landmark.
+        If there are fewer rows than ``n_components``; all rows are then landmarks.
 
     References
     ----------

@@ -25,21 +25,21 @@ class StatesKernel(BaseEstimator):
     """
 
     def with_gamma(self, gamma: Gamma) -> Self:
-        """An unfitted copy at another scale that is made from the same random numbers.
+        """An unfitted copy with another gamma and the same random numbers.
 
-        All copies of a map share one realisation, that of the map itself, whatever ``random_state``
-        is: what differs between them is the scale alone. A map that is not fitted yet settles for
-        it now, and is fitted from the same numbers later unless ``random_state`` is changed.
+        All copies share the random numbers of this map, whatever ``random_state`` is, so that they
+        differ in scale only. A map that is not yet fitted draws its key now and uses it in ``fit``,
+        unless ``random_state`` is changed.
 
         Parameters
         ----------
         gamma : float, array of shape (d,), "scale" or "median"
-            > 0, as for the map.
+            New factor of the distance in the kernel, > 0.
 
         Raises
         ------
         ValueError
-            If ``gamma`` makes no sense, or the map or its kernel has no scale.
+            If ``gamma`` is invalid, or the map or its kernel has no scale.
 
         Examples
         --------

@@ -39,10 +39,10 @@ _ASCII, _UNICODE = 2**7, 0x110000  # code points
 class HashedNGrams(FeatureMap):
     """Counts of n-grams in hashed columns: z(x) . z(y) estimates the n-gram kernel of two texts.
 
-    Data are sequences of strings: lists, one-dimensional arrays, columns of a data frame. Every run
+    Data are sequences of strings: lists, one-dimensional arrays, columns of a data frame. Each run
     of n tokens, for n in ``orders``, is hashed to one of ``n_components`` columns and, unless
-    ``signed`` is False, to a sign; nothing is kept but the seed, so that there is no vocabulary and
-    no n-gram is ever unknown. Over random hash functions the signed map is unbiased, with variance
+    ``signed`` is False, to a sign. The map stores the seed and no vocabulary, so that no n-gram is
+    unknown. Over random hash functions the signed map is unbiased, with variance
     ``sum_{s != t} (x_s**2 y_t**2 + x_s y_s x_t y_t) / D`` for counts x and y; without signs
     ``sum_{s != t} x_s y_t / D`` is added to the mean.
 
@@ -51,34 +51,35 @@ class HashedNGrams(FeatureMap):
     n_components : int, default=262144
         Number of columns D, from 1 to 2**31 - 1.
     orders : tuple of int, default=(1, 2, 3)
-        Lengths n of the runs that are counted, each >= 1.
+        Lengths n of the n-grams counted, each >= 1.
     signed : bool, default=True
-        False leaves signs out: features are counts, and the kernel is biased by collisions.
+        Whether counts get random signs. Without them features are counts, and collisions of the
+        hash bias the kernel.
     analyzer : {"word", "char"} or callable, default="word"
-        What a run is made of: words of two letters or more as scikit-learn's ``CountVectorizer``
-        finds them, characters, or what ``analyzer(text)`` returns, a list of strings. A function
-        can stem words; define it at module level if the map is to be pickled.
+        Tokens of a text: words of two letters or more as in the ``CountVectorizer`` of
+        scikit-learn, characters, or the list of strings that a function ``analyzer(text)`` returns.
+        A function must be defined at module level for the map to be pickled.
     stop_words : {"english"} or None, default=None
-        "english" leaves out the commonest English words, before runs are formed.
+        "english" leaves out the most common English words before n-grams are formed.
     normalize : bool, default=True
-        Whether counts are brought to length 1 before they are hashed, so that z(x) . z(y)
+        Whether the vector of counts is scaled to length 1 before hashing, so that z(x) . z(y)
         estimates a cosine.
     {random_state}
     n_jobs : int or None, default=None
-        Threads; None means all. What a function of yours finds tokens in is read by one.
+        Number of threads; None means all. A function as ``analyzer`` runs in one thread.
 
     Attributes
     ----------
     {n_features_out_}
     kernel_ : mercer.kernels.NGram
-        Absent if ``analyzer`` is a function.
+        Kernel of the n-grams; absent if ``analyzer`` is a function.
     key_ : int
-        With it and the hyper-parameters every column and sign is fixed.
+        Key of the hash functions: with the parameters it determines all columns and signs.
 
     Raises
     ------
     ValueError, TypeError
-        By ``fit``, if a parameter makes no sense or data are not texts.
+        At ``fit``, if a parameter is invalid or the data are not texts.
 
     References
     ----------

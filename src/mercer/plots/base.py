@@ -89,7 +89,7 @@ class Display:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn last.
+        Axes of the last drawing.
     figure_ : matplotlib Figure
     """
 

@@ -22,36 +22,38 @@ _LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 class CalibrationDisplay(Display):
-    """Shares of rows of a class against the probabilities that a model gave them.
+    """Calibration curve: observed share of a class against its predicted probability.
 
-    Of two classes it shows the second one, or ``pos_label``; of more the likeliest class of every
-    row, whether it was the true one, or that of ``pos_label``. Make it with :meth:`from_estimator`
-    or :meth:`from_predictions`. Beside the display of scikit-learn it takes many classes, shows the
-    sampling error, and how many rows there are.
+    For two classes the curve is that of the second class or ``pos_label``. For more classes it is
+    that of the predicted class of each row (share of correct predictions), or of ``pos_label``.
+    Create it with :meth:`from_estimator` or :meth:`from_predictions`. Unlike the display of
+    scikit-learn it takes more than two classes and shows the sampling error and the counts.
 
     Parameters
     ----------
     prob_pred, prob_true : ndarray of shape (n_bins,)
-        Mean probability, and share of rows of the class, in every bin that holds rows.
+        Mean probability, and share of rows of the class, in each bin that is not empty.
     counts : ndarray of int of shape (n_bins,)
-        Rows of these bins.
+        Number of rows in each of these bins.
     name : str, default=""
-        For the legend.
+        Name in the legend.
     of_what : str, default="of the class"
-        For the labels of the axes.
+        Words for the labels of the axes.
     edges : ndarray of shape (n_all_bins + 1,) or None, default=None
-        Of all bins, where they are of equal width and counts are to be drawn.
+        Edges of all bins if they have equal width; None draws no counts.
 
     Attributes
     ----------
     error : float
-        Mean distance of share and probability over the rows, the expected calibration error.
+        Expected calibration error: mean absolute difference of share and probability over the rows.
     line_ : matplotlib Line2D
+        Calibration curve.
     intervals_ : matplotlib LineCollection
-        Intervals of Wilson, which hold the true share with a probability of 95 %.
+        95 % confidence intervals of the shares (Wilson).
     bars_ : matplotlib BarContainer or None
-        Counts, the tallest 0.18 high; None for bins of equally many rows.
+        Counts, the tallest bar 0.18 high; None for bins of equal counts.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -96,25 +98,26 @@ class CalibrationDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> CalibrationDisplay:
-        """Draw how a fitted classifier's probabilities hold on rows that it has not seen.
+        """Draw the calibration of a fitted classifier on held-out rows.
 
         Parameters
         ----------
         estimator : classifier
-            Fitted, with ``predict_proba``.
+            Fitted classifier with ``predict_proba``.
         X, y : rows and labels of shape (n_samples,)
+            Held-out rows and their labels.
         n_bins : int, default=10
-            Bins of the probabilities, >= 1.
+            Number of bins of the probabilities, >= 1.
         strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width, or of equally many rows.
+            Bins of equal width, or of equal numbers of rows.
         pos_label : label or None, default=None
-            The class that is meant.
+            Class of the curve; None takes the second of two classes, or the predicted class.
         name : str or None, default=None
-            For the legend; None takes the name of the class of the estimator.
+            Name in the legend; None takes the class name of the estimator.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
@@ -125,7 +128,7 @@ class CalibrationDisplay(Display):
         TypeError
             If the estimator has no ``predict_proba``, or none for its loss.
         ValueError
-            If a setting makes no sense, or ``y`` is not of as many rows.
+            If a setting is invalid, or X and y have different numbers of rows.
         """
         check_fitted_with(estimator, ("predict_proba",), "classifier with predict_proba")
         proba = estimator.predict_proba(X)
@@ -155,16 +158,16 @@ class CalibrationDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> CalibrationDisplay:
-        """Draw how probabilities hold.
+        """Draw the calibration of given probabilities.
 
         Parameters
         ----------
         y_true : array of shape (n_samples,)
-            Labels.
+            True labels.
         y_proba : array of shape (n_samples, n_classes) or (n_samples,)
-            Probabilities of the classes, or of the second of two.
+            Probabilities of the classes, or of the second of two classes.
         classes : array of shape (n_classes,) or None, default=None
-            In the order of the columns; None takes the sorted labels of ``y_true``.
+            Labels in the order of the columns; None takes the sorted labels of ``y_true``.
         n_bins, strategy, pos_label, name, ax, **kwargs
             As for ``from_estimator``.
 
@@ -175,7 +178,7 @@ class CalibrationDisplay(Display):
         Raises
         ------
         ValueError
-            If a setting makes no sense, or shapes do not agree.
+            If a setting is invalid, or shapes do not agree.
         """
         y, proba = np.asarray(y_true), np.asarray(y_proba, dtype=np.float64)
         labels = np.unique(y) if classes is None else np.asarray(classes)
@@ -203,19 +206,19 @@ class CalibrationDisplay(Display):
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> CalibrationDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
         CalibrationDisplay
-            Itself.
+            This display.
         """
         axes = self._begin(ax)
         if not axes.lines:
@@ -243,28 +246,31 @@ class CalibrationDisplay(Display):
 
 
 class CoverageDisplay(Display):
-    """Shares of rows whose target lies in the intervals, or the sets, of a nominal coverage.
+    """Observed against nominal coverage of prediction intervals or sets of classes.
 
-    Make it with :meth:`from_estimator` or :meth:`from_predictions`.
+    Create it with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
     ----------
     levels : ndarray of shape (n_levels,)
         Nominal coverages.
     coverages : ndarray of shape (n_levels,)
-        Shares of the rows whose interval or set held the target.
+        Share of the rows whose interval or set contains the target, per level.
     sizes : ndarray of shape (n_levels,)
-        Mean widths of the intervals, or mean numbers of classes of the sets.
+        Mean width of the intervals, or mean number of classes in the sets, per level.
     n_rows : int
+        Number of rows.
     name : str, default=""
-        For the legend.
+        Name in the legend.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
+        Observed coverages.
     band_ : matplotlib PolyCollection
-        Where 95 % of samples of so many rows would lie if the coverage were nominal.
+        95 % range of the observed coverage of n_rows rows if the true coverage is nominal.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -300,21 +306,22 @@ class CoverageDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> CoverageDisplay:
-        """Draw how the intervals or sets of a fitted model hold on rows that it has not seen.
+        """Draw the coverage of the intervals or sets of a fitted model on held-out rows.
 
         Parameters
         ----------
         estimator : estimator
-            Fitted, with ``predict_interval`` or ``predict_set``.
+            Fitted model with ``predict_interval`` or ``predict_set``.
         X, y : rows, and targets of shape (n_samples,) or (n_samples, n_outputs)
+            Held-out rows and their targets.
         levels : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
             Nominal coverages, above 0 and below 1.
         name : str or None, default=None
-            For the legend; None takes the name of the class of the estimator.
+            Name in the legend; None takes the class name of the estimator.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
@@ -356,15 +363,16 @@ class CoverageDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> CoverageDisplay:
-        """Draw how intervals hold.
+        """Draw the coverage of given intervals.
 
         Parameters
         ----------
         y_true : array of shape (n_samples,) or (n_samples, n_outputs)
+            True targets.
         intervals : sequence of arrays of shape (n_samples, 2) or (n_samples, n_outputs, 2)
-            Lower and upper ends, an array for every level.
+            Lower and upper ends of the intervals, one array per level.
         levels : sequence of float
-            Their nominal coverages.
+            Nominal coverage of each array of ``intervals``.
         name, ax, **kwargs
             As for ``from_estimator``.
 
@@ -400,19 +408,19 @@ class CoverageDisplay(Display):
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> CoverageDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
         CoverageDisplay
-            Itself.
+            This display.
         """
         axes = self._begin(ax)
         nominal = np.linspace(0, 1, 101)

@@ -42,24 +42,25 @@ _KNOWN = "AutoKernelClassifier or AutoKernelRegressor"
 
 
 class SearchDisplay(Display):
-    """Trials of an automatic model: the least loss of every group and stage.
+    """Trials of an automatic model: the least loss of each group and stage.
 
-    A group has the same treatment of the columns, scales and kernel; gamma and the strength of the
-    penalty differ within it. Later stages fit more rows, and only some of the groups. Make it with
+    Trials of a group share the treatment of the columns, the scales and the kernel; gamma and the
+    strength of the penalty differ. Later stages fit more rows and fewer groups. Create it with
     :meth:`from_estimator`.
 
     Parameters
     ----------
     results : mapping of arrays
-        As ``search_results_``.
+        Trials: the ``search_results_`` of an automatic model.
 
     Attributes
     ----------
     groups : dict of str to dict
-        For every group, the best first, the least loss of every stage and whether it was chosen.
+        Least loss per stage, and whether the group was chosen, for each group, the best first.
     marks_ : dict of str to PathCollection
-        Those of a stage, and "chosen".
+        Marks of each stage, and of "chosen".
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -81,18 +82,18 @@ class SearchDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, max_groups: int = 12, ax: Axes | None = None, **kwargs: Any
     ) -> SearchDisplay:
-        """Draw what a fitted automatic model tried.
+        """Draw the trials of a fitted automatic model.
 
         Parameters
         ----------
         estimator : AutoKernelClassifier or AutoKernelRegressor
-            Fitted.
+            Fitted automatic model.
         max_groups : int, default=12
-            How many groups are shown, the best, >= 1.
+            Number of groups shown, the best ones, >= 1.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For all marks.
+            Options of all marks, passed to matplotlib.
 
         Returns
         -------
@@ -107,21 +108,21 @@ class SearchDisplay(Display):
         return cls(estimator.search_results_).plot(max_groups=max_groups, ax=ax, **kwargs)
 
     def plot(self, *, max_groups: int = 12, ax: Axes | None = None, **kwargs: Any) -> SearchDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         max_groups : int, default=12
-            How many groups are shown, the best, >= 1.
+            Number of groups shown, the best ones, >= 1.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For all marks.
+            Options of all marks, passed to matplotlib.
 
         Returns
         -------
         SearchDisplay
-            Itself.
+            This display.
         """
         shown = dict(list(self.groups.items())[: positive_integer(max_groups, "max_groups")])
         axes = self._begin(ax, _MARGIN + _ROW * max(len(shown), 4))
@@ -170,14 +171,14 @@ def stage_name(stage: str) -> str:
 
 
 def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
-    """Shares of the inputs on the left, losses of the settings tried on the right.
+    """Shares of the inputs on the left, losses of the trials on the right.
 
     Parameters
     ----------
     model : AutoKernelClassifier or AutoKernelRegressor
-        Fitted.
+        Fitted automatic model.
     n_inputs : int, default=20
-        How many inputs are shown, those with the largest shares.
+        Number of inputs shown, those with the largest shares.
 
     Raises
     ------

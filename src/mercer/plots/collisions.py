@@ -18,19 +18,21 @@ __all__ = ["CollisionsDisplay", "collisions_figure"]
 
 
 class CollisionsDisplay(Display):
-    """Sizes of the bins of a random binning model, or the speed-up that they allow.
+    """Sizes of the bins of a random binning model, or the parallel speed-up that they allow.
 
-    Make it with :meth:`from_estimator`.
+    Create it with :meth:`from_estimator`.
 
     Parameters
     ----------
     collisions : Collisions
-        From :func:`mercer.diagnostics.collisions`.
+        Counts of rows per bin, from :func:`mercer.diagnostics.collisions`.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
+        Curve of the sizes or speed-ups.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Raises
     ------
@@ -65,12 +67,13 @@ class CollisionsDisplay(Display):
         Parameters
         ----------
         estimator : estimator or RandomBinning
-            Fitted, as :func:`mercer.diagnostics.collisions` takes it.
+            Fitted model or map with random binning.
         X : array, frame or CSR of shape (n_samples, n_features) or None, default=None
-            New rows, of which the share of unseen bins is counted.
+            New rows, to count the share of their bins that contain no training row.
         kind : {"sizes", "speedups"}, default="sizes"
+            Sizes of the bins, or speed-ups of parallel updates.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -84,20 +87,20 @@ class CollisionsDisplay(Display):
         return cls(collisions(estimator, X)).plot(kind=kind, ax=ax)
 
     def plot(self, *, kind: str = "sizes", ax: Axes | None = None) -> CollisionsDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         kind : {"sizes", "speedups"}, default="sizes"
-            How many bins hold at least so many rows, or by which factor simultaneous updates are
-            sure to save rounds.
+            "sizes": number of bins with at least a given number of rows. "speedups": least factor
+            by which simultaneous updates reduce the number of rounds.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
         CollisionsDisplay
-            Itself.
+            This display.
         """
         name_from(kind, ("sizes", "speedups"), "kind")
         axes = self._begin(ax)
@@ -108,13 +111,13 @@ class CollisionsDisplay(Display):
 
 
 def collisions_figure(collisions: Collisions) -> Figure:
-    """Bin sizes on the left, the speed-up that parallel updates are sure of on the right.
+    """Bin sizes on the left, the least speed-up of parallel updates on the right.
 
     Parameters
     ----------
     collisions : Collisions
-        From :func:`mercer.diagnostics.collisions`; the share of unseen bins is in the title if
-        known.
+        Counts of rows per bin, from :func:`mercer.diagnostics.collisions`. The title has the share
+        of unseen bins, if it was counted.
 
     Raises
     ------
@@ -125,7 +128,7 @@ def collisions_figure(collisions: Collisions) -> Figure:
 
     See Also
     --------
-    CollisionsDisplay : either of them on axes of your own.
+    CollisionsDisplay : one of the two figures on given axes.
 
     Examples
     --------

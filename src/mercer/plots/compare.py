@@ -26,12 +26,12 @@ def compare_figure(records: Iterable[Mapping[str, Any]]) -> Figure:
     Parameters
     ----------
     records : iterable of dict
-        Those of one comparison, of one data set.
+        Records of one comparison on one data set.
 
     Raises
     ------
     ValueError
-        If there is no record.
+        If ``records`` is empty.
     ImportError
         If matplotlib is missing.
 

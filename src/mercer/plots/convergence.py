@@ -29,29 +29,31 @@ _SMOOTH = 50  # parts that a curve of noisy losses is averaged in
 
 
 class ConvergenceDisplay(Display):
-    """Objective, or the quantity of the stopping test, while a model was fitted.
+    """Objective, or value of the stopping criterion, against time or iterations of a fit.
 
-    Make it with :meth:`from_estimator`; several models on the same ``ax`` are compared.
+    Create it with :meth:`from_estimator`; draw several models on one ``ax`` to compare them.
 
     Parameters
     ----------
     iterations, seconds : array of shape (n_rows,)
-        Iterations or rounds, and seconds of solving; NaN where nobody took the time.
+        Iterations or rounds, and seconds of solving; seconds are NaN if not recorded.
     objective, optimality : array of shape (n_rows,)
-        The objective F, and what the stopping test saw: a relative residual, gradient or gap.
+        Objective F, and value of the stopping criterion: a relative residual, gradient or gap.
     tol : float or None, default=None
-        At which the solver was to stop.
+        Tolerance of the stopping criterion.
     name : str, default=""
-        For the legend.
+        Name in the legend.
     unit : str, default="iterations"
-        Or "rounds".
+        Unit of ``iterations``: "iterations" or "rounds".
 
     Attributes
     ----------
     line_ : matplotlib Line2D
+        Curve of the fit.
     tol_ : matplotlib Line2D or None
-        The line at ``tol``.
+        Horizontal line at ``tol``.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -91,21 +93,24 @@ class ConvergenceDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> ConvergenceDisplay:
-        """Draw what a fitted model keeps of its fit.
+        """Draw the convergence that a fitted model recorded.
 
         Parameters
         ----------
         estimator : estimator
-            With ``trace_`` (kernel machines), ``rounds_`` (sparse ones) or ``loss_curve_`` (of
-            doubly stochastic gradients), a pipeline that ends with one or an automatic model.
+            Fitted model with ``trace_`` (kernel machines), ``rounds_`` (sparse models) or
+            ``loss_curve_`` (doubly stochastic gradients), a pipeline that ends with one, or an
+            automatic model.
         x : {"seconds", "iterations"} or None, default=None
+            Quantity of the x axis; None takes the first that the model recorded.
         y : {"optimality", "objective"} or None, default=None
+            Quantity of the y axis; None takes the first that the model recorded.
         name : str or None, default=None
-            For the legend; None takes the name of the class.
+            Name in the legend; None takes the class name of the estimator.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
@@ -114,9 +119,9 @@ class ConvergenceDisplay(Display):
         Raises
         ------
         TypeError
-            If the estimator is not fitted or keeps nothing of its fit.
+            If the estimator is not fitted or recorded no convergence.
         ValueError
-            If ``x`` or ``y`` is none of the above or unknown of this model.
+            If ``x`` or ``y`` is another word, or not recorded by this model.
         """
         machine = machine_of(estimator)
         check_fitted_with(machine, ("trace_", "rounds_", "loss_curve_"), _KNOWN)
@@ -132,28 +137,29 @@ class ConvergenceDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> ConvergenceDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         x : {"seconds", "iterations"} or None, default=None
+            Quantity of the x axis; None takes the first that the model recorded.
         y : {"optimality", "objective"} or None, default=None
-            The objective is drawn above the least that was reached. None takes the first that the
-            model keeps.
+            Quantity of the y axis; the objective is drawn minus its least value. None takes the
+            first that the model recorded.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
         ConvergenceDisplay
-            Itself.
+            This display.
 
         Raises
         ------
         ValueError
-            If ``x`` or ``y`` is none of the above or unknown of this model.
+            If ``x`` or ``y`` is another word, or not recorded by this model.
         """
         across, up = self._known(x, _AXES, "x"), self._known(y, _QUANTITIES, "y")
         xs, ys = getattr(self, across), getattr(self, up)

@@ -35,28 +35,30 @@ _ROW, _MARGIN = 0.24, 1.1  # inches of a bar, and of what is not bars
 class ImportanceDisplay(Display):
     """Importances of the inputs, and their shares of the distance between rows.
 
-    An importance is what a model loses without an input; a share is how much of the distance
-    between rows, by which the model tells rows apart, an input makes up. Make it with
-    :meth:`from_estimator`.
+    The importance of an input is the loss of score when its values are permuted. Its share is its
+    part in the distance between rows that the kernel uses. Create it with :meth:`from_estimator`.
 
     Parameters
     ----------
     names : sequence of str
-        Of the inputs.
+        Names of the inputs.
     importances : array of shape (n_features,) or None
+        Importance per input; None draws the shares alone.
     shares : array of shape (n_features,) or None, default=None
+        Share per input in the distance between rows; None draws the importances alone.
     importance_name : str, default="loss of score where the input is shuffled"
         Label of the importances.
 
     Attributes
     ----------
     order : ndarray of int of shape (n_features,)
-        The inputs, the most important one first.
+        Indices of the inputs, the most important one first.
     bars_ : matplotlib BarContainer
-        Importances, or shares where there are no importances.
+        Importances, or shares if there are no importances.
     marks_ : matplotlib PathCollection or None
-        Shares beside importances.
+        Shares beside the importances.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -106,25 +108,25 @@ class ImportanceDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> ImportanceDisplay:
-        """Draw the inputs that matter to a fitted model.
+        """Draw the importances of the inputs of a fitted model.
 
         Parameters
         ----------
         estimator : estimator
-            Automatic models need no rows; of others, and of automatic ones if X and y are given,
-            the importances are by :func:`sklearn.inspection.permutation_importance`.
+            Fitted model. Automatic models have importances and need no rows. For other models, and
+            if X and y are given, :func:`sklearn.inspection.permutation_importance` computes them.
         X, y : rows and targets, default=None
-            That the model has not seen.
+            Held-out rows and their targets.
         n_repeats : int, default=5
-            Times that every input is shuffled.
+            Number of permutations per input.
         random_state : int, RandomState or None, default=None
-            Of these.
+            Seed of the permutations.
         max_features : int, default=20
-            How many inputs are shown, >= 1.
+            Largest number of inputs shown, >= 1.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the bars.
+            Options of the bars, passed to matplotlib.
 
         Returns
         -------
@@ -133,7 +135,7 @@ class ImportanceDisplay(Display):
         Raises
         ------
         TypeError
-            If the estimator is not fitted or knows no importances, and no rows are given.
+            If the estimator is not fitted, or has no importances and no rows are given.
         """
         shares = getattr(estimator, "input_shares_", None)
         if X is None or y is None:
@@ -152,21 +154,21 @@ class ImportanceDisplay(Display):
     def plot(
         self, *, max_features: int = 20, ax: Axes | None = None, **kwargs: Any
     ) -> ImportanceDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         max_features : int, default=20
-            How many inputs are shown, >= 1.
+            Largest number of inputs shown, >= 1.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the bars.
+            Options of the bars, passed to matplotlib.
 
         Returns
         -------
         ImportanceDisplay
-            Itself.
+            This display.
         """
         sizes, order = self._sizes(), self.order
         n_shown = min(positive_integer(max_features, "max_features"), len(order))

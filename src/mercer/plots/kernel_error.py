@@ -24,26 +24,30 @@ _NUMBERS = (16, 32, 64, 128, 256, 512, 1024)
 
 
 class KernelErrorDisplay(Display):
-    """The error of a feature map, relative to its kernel matrix, for several sizes.
+    """Relative error of a feature map against its kernel matrix, for several sizes.
 
-    Make it with :meth:`from_estimator`; several maps on the same ``ax`` are compared.
+    Create it with :meth:`from_estimator`; draw several maps on one ``ax`` to compare them.
 
     Parameters
     ----------
     n_components : array of shape (n_sizes,)
+        Sizes of the map.
     errors : array of shape (n_sizes,)
-        ``|K - Z Zᵀ| / |K|``.
+        Relative error ``|K - Z Zᵀ| / |K|`` per size.
     norm : {"spectral", "frobenius"}, default="spectral"
+        Matrix norm of the errors.
     name : str, default=""
-        For the legend.
+        Name in the legend.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
+        Errors.
     slope_ : matplotlib Line2D or None
-        The error of averages of independent features, which falls with the root of their number; on
-        the first display of an axes.
+        Reference line 1 / sqrt(n_components), the rate of means of independent features; drawn once
+        per axes.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -86,19 +90,21 @@ class KernelErrorDisplay(Display):
         Parameters
         ----------
         estimator : feature map
-            Fitted or not, with ``n_components``.
+            Map with ``n_components``, fitted or not.
         X : array or CSR of shape (n_samples, n_features)
-            Some thousand rows at most: the kernel matrix is held.
+            Rows, a few thousand at most: the kernel matrix is in memory.
         n_components : sequence of int, default=(16, 32, ..., 1024)
+            Sizes of the map.
         kernel : kernel, str or None, default=None
-            What the map is compared with; None takes its own kernel.
+            Kernel that the map approximates; None takes the kernel of the map.
         norm : {"spectral", "frobenius"}, default="spectral"
+            Matrix norm of the errors.
         name : str or None, default=None
-            For the legend; None takes the name of the class of the map.
+            Name in the legend; None takes the class name of the map.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
@@ -107,9 +113,9 @@ class KernelErrorDisplay(Display):
         Raises
         ------
         TypeError
-            If ``estimator`` is no map of several sizes.
+            If ``estimator`` is no map with ``n_components``.
         ValueError
-            If there is no kernel to compare with.
+            If the map has no kernel and none is given.
         MemoryError
             If the kernel matrix would not fit.
         """
@@ -128,19 +134,19 @@ class KernelErrorDisplay(Display):
         return cls(n_components, errors, norm=norm, name=name).plot(ax=ax, **kwargs)
 
     def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> KernelErrorDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
         KernelErrorDisplay
-            Itself.
+            This display.
         """
         axes = self._begin(ax)
         self.slope_ = None

@@ -25,31 +25,34 @@ _POINTS = 500  # rows that are drawn, and that say where the middle is
 
 
 class PartitionDisplay(Display):
-    """The leaves of one tree over two inputs, the others at their medians.
+    """Leaves of one tree over two inputs, with the other inputs at their medians.
 
-    Where the overlap lets several leaves answer, their colours are mixed in the shares of their
-    answers, and darker. Make it with :meth:`from_estimator`.
+    In the overlap of several leaves their colours are mixed in proportion to their weights, and
+    darker. Create it with :meth:`from_estimator`.
 
     Parameters
     ----------
     leaves : ndarray of int of shape (resolution, resolution)
-        The leaf with the largest share in the answer, of a grid; rows go up.
+        Leaf with the largest weight at each grid point; the second input increases along axis 0.
     shares : ndarray of shape (resolution, resolution)
-        Its share, 1 where it answers alone.
+        Weight of that leaf, 1 outside overlaps.
     colours : ndarray of shape (resolution, resolution, 3)
-        Of the picture.
+        Colours of the image.
     extent : tuple of 4 floats
         Least and largest value of the first input, then of the second.
     names : tuple of 2 str
-        Of the inputs.
+        Names of the two inputs.
     points : ndarray of shape (n_points, 2)
-        Rows of the fit.
+        Training rows, as the two inputs.
 
     Attributes
     ----------
     image_ : matplotlib AxesImage
+        Image of the leaves.
     points_ : matplotlib Line2D
+        Marks of the training rows.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -91,17 +94,18 @@ class PartitionDisplay(Display):
         Parameters
         ----------
         estimator : LocalKernelRegressor or LocalKernelClassifier
-            Or a pipeline or an automatic model that ends with one: inputs are those of the machine.
+            Fitted local machine, or a pipeline or automatic model that ends with one. Inputs are
+            those of the machine.
         features : pair of int or str, default=(0, 1)
-            Numbers or names of two inputs.
+            Indices or names of two inputs.
         tree : int, default=0
-            Which of the trees.
+            Index of the tree.
         resolution : int, default=400
-            Points of the grid along each input.
+            Number of grid points along each input.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the picture.
+            Options of the image, passed to matplotlib.
 
         Returns
         -------
@@ -137,19 +141,19 @@ class PartitionDisplay(Display):
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> PartitionDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the picture.
+            Options of the image, passed to matplotlib.
 
         Returns
         -------
         PartitionDisplay
-            Itself.
+            This display.
         """
         axes = self._begin(ax)
         picture = self.colours * np.where(self.shares < 1 - 1e-9, _SHADE, 1.0)[..., None]

@@ -26,34 +26,36 @@ _MOST_LINES = 50  # coefficients that are drawn, those of the largest size
 class PathDisplay(Display):
     """Scores along a path of one setting, and the chosen value.
 
-    Make it with :meth:`from_estimator` or :meth:`from_estimators`.
+    Create it with :meth:`from_estimator` or :meth:`from_estimators`.
 
     Parameters
     ----------
     values : array of shape (n_values,)
-        Of the setting.
+        Values of the setting.
     scores : array of shape (n_values,)
-        As they are drawn, of any kind.
+        Score at each value.
     parameter : str, default="alpha"
         Name of the setting.
     score_name : str, default="score"
         Label of the scores.
     chosen : float or None, default=None
-        The value that is marked.
+        Value of the setting that is marked.
     n_features : array of shape (n_values,) or None, default=None
-        Features of the model at every value.
+        Number of features of the model at each value.
     coefs : array of shape (n_values, n_coefs) or None, default=None
-        Coefficients of the model at every value.
+        Coefficients of the model at each value.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
-        The scores or numbers of features; of ``kind="coefficients"`` the largest coefficient.
+        Line of the scores or numbers of features; with ``kind="coefficients"`` that of the largest
+        coefficient.
     lines_ : list of Line2D
         All lines of the path.
     chosen_ : matplotlib Line2D or None
-        The mark of the value that was chosen.
+        Mark of the chosen value.
     ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
 
     Examples
     --------
@@ -93,20 +95,22 @@ class PathDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> PathDisplay:
-        """Draw the path that a fitted model has chosen from.
+        """Draw the path of values that a fitted model was chosen from.
 
         Parameters
         ----------
         estimator : estimator
-            Fitted with ``alphas``, ``gamma_path`` or, a sparse one, with ``alpha="cv"``; or a
-            pipeline that ends with such.
+            Model fitted with ``alphas``, ``gamma_path`` or (a sparse model) ``alpha="cv"``, or a
+            pipeline that ends with one.
         parameter : {"alpha", "gamma"} or None, default=None
-            Which path, where there are two; None takes that of alpha.
+            Setting of the path, if the model has two paths; None takes alpha.
         kind : {"score", "coefficients", "features"}, default="score"
+            Quantity of the y axis: scores, the 50 largest coefficients at most, or the number of
+            features.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the lines.
+            Options of the lines, passed to matplotlib.
 
         Returns
         -------
@@ -117,7 +121,7 @@ class PathDisplay(Display):
         TypeError
             If the estimator is not fitted or has no path.
         ValueError
-            If it has no path of that parameter, or nothing of that kind.
+            If the model has no path of ``parameter``, or did not record ``kind``.
         """
         machine = machine_of(estimator)
         check_fitted_with(machine, ("path_", "gamma_path_", "alpha_path_"), _KNOWN)
@@ -153,19 +157,20 @@ class PathDisplay(Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> PathDisplay:
-        """Draw the scores of the models that ``path`` of a sparse machine returns.
+        """Draw the scores of the models returned by ``path`` of a sparse machine.
 
         Parameters
         ----------
         estimators : sequence of estimators
-            Fitted, with an ``alpha_`` each. The one that scores best is marked.
+            Fitted models with ``alpha_``. The model with the best score is marked.
         X, y : rows and targets
-            To score on: rows that the models have not seen.
+            Held-out rows and their targets, to score the models on.
         kind : {"score", "features"}, default="score"
+            Quantity of the y axis: scores or the number of features.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the line.
+            Options of the line, passed to matplotlib.
 
         Returns
         -------
@@ -174,7 +179,7 @@ class PathDisplay(Display):
         Raises
         ------
         TypeError, ValueError
-            If there is no model, or one that is not fitted.
+            If ``estimators`` is empty, or a model is not fitted.
         """
         if not len(estimators):
             raise ValueError("estimators must hold at least one model; got none.")
@@ -194,26 +199,27 @@ class PathDisplay(Display):
         return display.plot(kind=kind, ax=ax, **kwargs)
 
     def plot(self, *, kind: str = "score", ax: Axes | None = None, **kwargs: Any) -> PathDisplay:
-        """Draw it.
+        """Draw the figure from the stored data.
 
         Parameters
         ----------
         kind : {"score", "coefficients", "features"}, default="score"
-            Scores; the at most 50 largest coefficients; or the number of features.
+            Quantity of the y axis: scores, the 50 largest coefficients at most, or the number of
+            features.
         ax : matplotlib Axes or None, default=None
-            None makes a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            For the lines.
+            Options of the lines, passed to matplotlib.
 
         Returns
         -------
         PathDisplay
-            Itself.
+            This display.
 
         Raises
         ------
         ValueError
-            If there is nothing of that kind.
+            If the display has no data of that kind.
         """
         name_from(kind, _KINDS, "kind")
         drawn, label = {

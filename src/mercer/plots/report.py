@@ -72,32 +72,32 @@ def write_report(
     y: Any = None,
     title: str | None = None,
 ) -> None:
-    """Write a page about a fitted model: one file of HTML, whole or not at all.
+    """Write a report about a fitted model as one HTML file, atomically.
 
-    The page says in plain words what was chosen, how well it does and on which rows, which inputs
-    matter, what became of the columns, what was tried, what it cost and how to use the model. It
-    needs nothing but a browser: styles and figures are in it, and no scripts.
+    The report has the chosen settings, the scores and the rows they are measured on, the importance
+    of the inputs, the treatment of the columns, the trials of the search, times, and code that uses
+    the model. The file contains its styles and figures, and no scripts.
 
     Parameters
     ----------
     model : estimator
-        Fitted: an automatic model, a kernel machine of any kind or a pipeline that ends with one.
-        Of other estimators of scikit-learn the page says less.
+        Fitted automatic model, kernel machine or pipeline that ends with one. Reports of other
+        scikit-learn estimators are shorter.
     path : str or path-like
-        The file to write; ``.html`` is the customary ending.
+        File to write, usually with the ending ``.html``.
     X, y : rows and targets, default=None
-        That the model has not seen, for scores with their standard errors, calibration or coverage,
-        and confusions. Without them the page of an automatic model shows the rows of its
-        ``held_out_``, which a model that was read from a file lacks.
+        Held-out rows and their targets, for scores with standard errors, calibration or coverage,
+        and confusions. Without them the report of an automatic model shows the rows of its
+        ``held_out_``, which a model read from a file lacks.
     title : str or None, default=None
-        None takes the name of the class.
+        Title of the report; None takes the class name of the model.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
     TypeError, ValueError
-        If it does not predict, or X is given without y or the other way round.
+        If the model cannot predict, or only one of X and y is given.
     ImportError
         If matplotlib is missing.
     OSError

@@ -35,61 +35,63 @@ _SAMPLE = 20_000  # rows that quantiles are taken from
 
 
 class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
-    """Numbers on one scale from a raw table: what kernels, which compare rows, ask for.
+    """Transformer from raw tables to numbers of comparable scale, the input of kernels.
 
-    Columns of numbers, booleans and time spans are brought to one scale; labels (strings,
-    categories) become a column of 0 and 1 each or, where they are many, codes of their targets;
-    dates become days and places in the year, the week and the day. Strings that all stand for
-    numbers (also with units of money, percent signs and separators), truth values, dates or time
-    spans are read as such. Texts of which hardly two are alike become what their words say of the
-    target. Columns that are constant, repeat another one or only tell rows apart are left out, with
-    a warning. CSR matrices are only scaled, each column by its largest
-    absolute value.
+    Columns of numbers, booleans and time spans are scaled. Labels (strings, categories) become one
+    column of 0 and 1 per label or, if there are many labels, the mean target of the label. Dates
+    become a number of days and positions in the year, the week and the day. Columns whose strings
+    all read as numbers (also with currency, percent signs and separators), booleans, dates or time
+    spans are read as such. Columns of free text become the predictions of a linear model on their
+    word counts. Constant columns, repeated columns and row identifiers are left out with a warning.
+    CSR matrices are only scaled, each column by its largest absolute value.
 
     Parameters
     ----------
     numbers : {"robust", "standard", "quantile"}, default="robust"
-        "standard" gives mean 0 and variance 1. "robust" first measures from the median in units of
-        the spread z of the inner half of the rows and bends it to z / sqrt(1 + (z / 3)**2), so that
-        no outlier is far. "quantile" takes ranks. These two make columns of two values 0 and 1.
+        Scaling of numbers. "standard" gives mean 0 and variance 1. "robust" takes the distance z
+        from the median in units of the interquartile spread, maps it to z / sqrt(1 + (z / 3)**2),
+        which bounds outliers, and standardises the result. "quantile" takes ranks. "robust" and
+        "quantile" map columns of two values to 0 and 1.
     max_labels : int, default=20
-        A column with at most so many different labels becomes a column of 0 and 1 for each of them;
-        with more, a code: the mean target of its rows, drawn towards that of all, computed for the
-        rows of ``fit_transform`` without their own targets. Without targets the code is the
-        logarithm of the label's count. At least 0.
+        Largest number of labels of a column that becomes one column of 0 and 1 per label, >= 0. A
+        column with more labels becomes one column: the mean target of the rows of each label,
+        shrunk towards the mean of all rows. ``fit_transform`` computes it without the own target of
+        a row. Without y it is the logarithm of the count of the label.
     max_integers : int, default=0
-        A column of whole numbers with 3 to so many different values becomes a column of 0 and 1 for
-        each of them. 0 leaves them numbers.
+        Largest number of values, from 3 on, of a column of whole numbers that becomes one column of
+        0 and 1 per value. 0 treats whole numbers as numbers.
     indicators : bool, default=True
-        Whether a column of numbers or dates in which some are missing gets a column of 0 and 1 that
-        says where. What is missing itself gets the mean.
+        Whether a column of numbers or dates with missing cells gets a second column, which is 1
+        where a cell is missing. The missing cells themselves become the mean.
     target : {"auto", "continuous", "classes"}, default="auto"
-        What y holds, for the codes; "auto" takes fractions for continuous and all else for classes.
+        Kind of y, for the mean targets of labels. "auto" means "continuous" if y has fractions,
+        else "classes".
     dtype : {"float32", "float64"} or None, default=None
-        Of what comes out; None means float32 for float32 and short integers, else float64.
+        Type of the output; None means float32 for float32 and short integers, else float64.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the rows that quantiles are taken from, where there are many, and the folds.
+        Seed of the folds and of the rows that quantiles of large tables are computed from.
 
     Attributes
     ----------
     kinds_ : list of str
-        "number", "label" or "date" for every input column.
+        Kind of each input column: "number", "label" or "date".
     formats_ : list of str
-        How texts of every column are read as numbers or dates, such as "percent" or "date, month
-        first"; "" where they are labels, or no texts.
+        Format of each column of strings that are numbers or dates, such as "percent" or "date,
+        month first"; "" for labels and for columns without strings.
     columns_ : dict of ndarray
-        A table with "column", "kind", "format" and "became": what was found in every input column
-        and the names of the columns that it became, or why it became none.
+        Table of the input columns: "column", "kind", "format" and "became", the names of the output
+        columns or the reason why there is none.
     origins_ : ndarray of shape (n_features_out,)
-        For every column that comes out the input column that it was made of.
+        Index of the input column of each output column.
     n_features_in_ : int
+        Number of input columns.
     feature_names_in_ : ndarray of str
-        Where the table has names.
+        Names of the input columns, if the table has names.
 
     Raises
     ------
     ValueError, TypeError
-        In one sentence, for settings or columns that make no sense, and for infinite numbers.
+        At ``fit``, if a setting or a column is invalid, or a number is infinite.
 
     Examples
     --------
@@ -142,12 +144,12 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         ----------
         X : data frame, array or CSR of shape (n, d)
         y : array of shape (n,) or (n, k), default=None
-            Targets; only columns of many labels look at them.
+            Targets, used only for columns of many labels and of free text.
         sample_weight : array of shape (n,), default=None
-            Non-negative; how much the target of a row counts in codes. A row of weight 0 is the
-            same as one that is not there.
+            Weight per row, >= 0, of its target in mean targets of labels. A row of weight 0 is left
+            out.
         groups : array of shape (n,), default=None
-            The group of every row; codes of a row are computed without the targets of its group.
+            Group label per row; mean targets for a row leave out the targets of its group.
 
         Returns
         -------
@@ -159,7 +161,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
     ) -> Any:
-        """Learn from X and transform it, codes of many labels without each row's own target.
+        """Fit to X and transform it; mean targets of labels leave out the own target of a row.
 
         Parameters
         ----------
@@ -231,8 +233,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, m), or CSR of shape (n, d)
-            Of an array of numbers, a memory map say, that memory has no room to treat: rows that
-            are treated when they are read. mercer's models take them so; others make them an array.
+            For an array of numbers too large for memory, such as a memory map: rows that are
+            transformed when they are read. Models of mercer read them in pieces; other estimators
+            convert them to an array.
         """
         self._check_fitted()
         return self._transform_checked(checked_table(self, X, reset=False))

@@ -82,24 +82,25 @@ _SMALL = 2**22  # entries below which any design is as good as dense
 
 
 def names() -> list[str]:
-    """The names that ``get`` understands."""
+    """Names of the solvers that :func:`get` accepts."""
     return ["auto", *SOLVERS]
 
 
 def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
-    """The solver that suits the loss and the size of a problem.
+    """Return the solver that suits the loss and the size of a problem.
 
-    A loss with a kink gets smooth ones in its place; a penalty with an l1 part coordinate descent,
-    and a loss that is not quadratic Newton's method. What is left are linear equations:
+    Losses with a kink get :class:`Smoothing`, penalties with an l1 part
+    :class:`CoordinateDescent`, and other losses that are not quadratic :class:`NewtonCG`. Linear
+    equations remain:
 
-    - Ridge problems get the direct solver where the smaller side of the design is at most 4000, the
-      design is dense or small itself, and the matrix fits; block descent where columns are made
-      anew for every product, as those of a ``Lazy`` design; else conjugate gradients.
-    - Kernel machines (``RKHSNorm``) get the direct solver up to 2000 rows, or 8000 where the ridge,
-      n alpha, is below 1e-4 times the mean of the kernel's diagonal, or 4000 landmarks, where the
-      matrix fits. More rows get preconditioned conjugate gradients, which reach the same residual
-      in fewer looks at the kernel than block descent; more landmarks get block descent, which is
-      about done when the factors of their preconditioner are made.
+    - Ridge problems get the direct solver if the smaller side of the design is at most 4000, the
+      design is dense or small, and the matrix fits; block descent if columns are computed at each
+      product, as in a ``Lazy`` design; else conjugate gradients.
+    - Kernel machines (``RKHSNorm``) get the direct solver if the matrix fits and there are up to
+      2000 rows (8000 if the ridge n alpha is below 1e-4 times the mean of the kernel's diagonal) or
+      4000 landmarks. More rows get preconditioned conjugate gradients, which reach a given residual
+      with fewer kernel evaluations than block descent. More landmarks get block descent, which
+      takes about as long as the factors of the preconditioner alone.
     """
     if not problem.loss.smooth:
         return Smoothing(tol=tol, max_iter=max_iter)
@@ -147,7 +148,7 @@ def _fits(n_bytes: int) -> bool:
 def get(
     solver: str | Solver, problem: Problem, *, tol: float = 1e-4, max_iter: int = 1000
 ) -> Solver:
-    """A solver by name, or the solver itself.
+    """Return a solver from a name, or the solver object given.
 
     Parameters
     ----------
@@ -155,9 +156,11 @@ def get(
         "auto" or the name of a solver; "newton-cg" is "row-newton" for kernel machines of all rows
         with a convex loss. A solver object keeps its own settings.
     problem : Problem
-        What "auto" chooses by.
+        Problem whose loss, penalty and size decide "auto".
     tol : float, default=1e-4
+        Stopping tolerance of a solver given by name.
     max_iter : int, default=1000
+        Largest number of iterations of a solver given by name.
 
     Raises
     ------

@@ -34,15 +34,15 @@ class TraceRow:
     Attributes
     ----------
     time : float
-        Seconds of solving so far; evaluation and callbacks do not count.
+        Seconds of solving so far, without evaluation and callbacks.
     objective : float
-        F, summed over the outputs.
+        Objective F, summed over the outputs.
     optimality : float
-        The quantity of the solver's stopping test.
+        Value of the stopping criterion.
     n_nonzero : int
-        Non-zero entries of θ.
+        Number of non-zero entries of θ.
     phases : dict of str to float
-        Seconds so far by phase.
+        Seconds so far per phase.
     """
 
     time: float
@@ -54,24 +54,24 @@ class TraceRow:
 
 @dataclass
 class Result:
-    """The solution that ``Solver.solve`` returns, and how it was reached.
+    """Solution returned by ``Solver.solve``, with its convergence.
 
     Attributes
     ----------
     coef : ndarray
-        θ, in the shape of the problem's variable.
+        Solution θ, in the shape of the problem's variable.
     n_iter : int
-        Iterations done.
+        Number of iterations.
     converged : bool
-        Whether ``optimality`` reached ``tol`` and rounding let responses come near the best ones.
+        Whether ``optimality`` reached ``tol`` without a loss of accuracy by rounding.
     optimality : float
-        The quantity that ``criterion`` names, the largest over the outputs.
+        Value of the stopping criterion ``criterion``, the largest over the outputs.
     trace : list of TraceRow
         One row for the start and one per iteration.
     interrupted : bool
-        Whether the user's interrupt ended the loop; ``coef`` is the model reached by then.
+        Whether an interrupt of the user ended the solver; ``coef`` is then the last iterate.
     criterion : {"gradient", "duality gap", "stationarity", "residual", "subgradients"}
-        The quantity of the stopping test: the norm of the gradient relative to
+        Stopping criterion: the norm of the gradient relative to
         ``Problem.reference``; the duality gap relative to F at the best constant model; the
         distance of 0 to the subdifferential relative to the gradient of the loss of the best
         constant model; the residual of the linear equations relative to that of the best constant
@@ -160,20 +160,20 @@ Callback = Callable[[Any], bool | None] | None
 
 @dataclass
 class Solver:
-    """An algorithm and its settings; it keeps nothing of the problems it solves.
+    """An algorithm and its settings, without the state of a fit.
 
-    A solver writes ``init``, which makes the state, and ``step``, which improves the state and sets
-    ``state.optimality``. ``finish`` may correct the last figures, outside the trace. ``share``
-    prepares what all strengths of a path use; a solver that treats all strengths at once replaces
-    the loop over them, ``_path``.
+    A subclass defines ``init``, which returns the state, and ``step``, which improves the state and
+    sets ``state.optimality``. ``finish`` may correct the last values, outside the trace. ``share``
+    prepares data that all strengths of a path use. A solver that treats all strengths at once
+    overrides the loop over them, ``_path``.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when the norm of the gradient, relative to that of the best constant model, is at most
-        this for every output.
+        Tolerance: the solver stops when the norm of the gradient, relative to that of the best
+        constant model, is at most ``tol`` for every output.
     max_iter : int, default=1000
-        Most iterations; reaching it warns.
+        Largest number of iterations; the solver then stops with a ``ConvergenceWarning``.
     """
 
     tol: float = 1e-4
@@ -217,23 +217,25 @@ class Solver:
         Parameters
         ----------
         problem : Problem
+            Problem to minimise.
         start : array of the shape of θ, optional
-            Where to begin; by default without weights, from the best constant model, or, for a
-            loss that is not convex, where the convex ``loss.surrogate`` is least.
+            First iterate. The default is the best constant model or, for a loss that is not convex,
+            the minimiser of the convex ``loss.surrogate``.
         callback : callable, optional
-            Called with the state after every iteration (``coef``, ``iteration``, ``objective``,
-            ``optimality``); returning True stops the solver. Its time is not counted.
+            Function called with the state after each iteration (``coef``, ``iteration``,
+            ``objective``, ``optimality``); the solver stops if it returns True. Its time does not
+            count.
 
         Raises
         ------
         ValueError
-            If the problem lacks what the solver requires, or ``start`` does not fit.
-            If numbers grow out of the range of the problem's dtype.
+            If the solver does not support the problem, the shape of ``start`` is wrong, or numbers
+            exceed the range of the dtype.
 
         Warns
         -----
         ConvergenceWarning
-            If it stops, by itself, short of ``tol``.
+            If the solver stops before it reaches ``tol``, unless the callback stopped it.
         """
         self._check(problem)
         return self._path(self._placed(problem), [problem.penalty.alpha], start, callback)[0]
@@ -243,24 +245,25 @@ class Solver:
     ) -> list[Result]:
         """Minimise the problem for several strengths of its penalty.
 
-        They are solved from the largest to the smallest, each from the solution before; or all at
-        once by ``BlockCoordinateDescent``, and by ``ConjugateGradient`` for a kernel machine of all
-        rows, where they share every block or product and a strength leaves when it is solved.
+        Strengths are solved from the largest to the smallest, each from the solution before.
+        ``BlockCoordinateDescent``, and ``ConjugateGradient`` for a kernel machine of all rows,
+        solve all at once: strengths share each block or product until they converge.
 
         Parameters
         ----------
         problem : Problem
-            Its penalty gives everything but alpha.
+            Problem to minimise; ``alphas`` replace the alpha of its penalty.
         alphas : iterable of float
+            Strengths of the penalty.
         callback : callable, optional
-            As in ``solve``; returning True ends the work on one strength. Where all are solved at
-            once, the state has ``coefs``, one θ for every strength, and True stops all of them.
+            As in ``solve``; returning True ends the current strength. If all strengths are solved
+            at once, the state has ``coefs``, one θ per strength, and True stops all of them.
 
         Returns
         -------
         list of Result
-            In the order of ``alphas``. After an interrupt, those not begun have the weights of the
-            last one.
+            One result per strength, in the order of ``alphas``. After an interrupt, strengths that
+            were not begun have the weights of the last one.
         """
         self._check(problem)
         strengths = [float(alpha) for alpha in alphas]

@@ -27,24 +27,24 @@ __all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]
 
 @dataclass
 class Boosting(WorkingSet):
-    """A working set that grows by one feature a round, the best that its source finds.
+    """Working set that grows by one feature per round: the best one that its source finds.
 
-    It is a :class:`WorkingSet` with a source that looks at the slopes: :class:`Perceptrons`,
-    :class:`BestStump` or :class:`BestOfSome`. The search ends when what is found would not get a
-    weight: the model is then optimal among what the source can find.
+    It is a :class:`WorkingSet` with a source that uses the derivatives of the loss:
+    :class:`Perceptrons`, :class:`BestStump` or :class:`BestOfSome`. The search ends when the
+    feature found would get weight zero: the model is then optimal among the features of the source.
 
     Parameters
     ----------
     inner : Solver
-        Solves the problem of every round, warm-started.
+        Solver of the problem of each round, warm-started.
     n_new : int, default=1
-        Features asked for in a round. With several outputs, each gets that many.
+        Number of new features per round and output.
     max_rounds : int, default=200
-        Most rounds.
+        Largest number of rounds.
     tol : float, default=0.0
-        A round is idle if it lowers the objective by no more than this share of it.
+        A round is idle if it lowers the objective by at most this share.
     patience : int, default=1
-        Idle rounds in a row that end the search.
+        Number of consecutive idle rounds that end the search.
 
     References
     ----------
@@ -88,17 +88,20 @@ class _HalfspaceSearch:
 
 
 class Perceptrons(_HalfspaceSearch):
-    """Half-spaces found by a linear classifier of the signs of the slopes, weighted by their size.
+    """Half-spaces found by a linear classifier of the signs of the derivatives of the loss.
 
-    The half-space with the largest ``|sum_i slopes_i sign(t . x_i - a)|`` is hard to find; the
-    classifier minimises a convex surrogate in its place, and what it finds is biased by that.
+    The half-space with the largest ``|sum_i slopes_i sign(t . x_i - a)|`` is hard to find. The
+    classifier weights rows by the sizes of the slopes and minimises a convex surrogate instead,
+    which biases the result.
 
     Parameters
     ----------
     X : array or CSR of shape (n, d)
+        Training rows.
     surrogate : {"logistic", "hinge", "squared_hinge"}, default="logistic"
+        Convex loss of the classifier.
     ridge : float, default=1e-4
-        Strength of half the squared norm of t beside the weighted mean of the surrogate, > 0.
+        Strength of half the squared norm of t added to the weighted mean of the surrogate, > 0.
     """
 
     def __init__(self, X: Matrix, surrogate: str = "logistic", ridge: float = 1e-4):
@@ -133,9 +136,9 @@ class Perceptrons(_HalfspaceSearch):
 
 
 class BestStump(_HalfspaceSearch):
-    """The threshold on one input with the largest ``|sum_i slopes_i sign(x_ij - a)|``, exactly.
+    """Threshold on one input with the largest ``|sum_i slopes_i sign(x_ij - a)|``, exactly.
 
-    The order of the array X (n, d) along every input takes 8 n d bytes of memory.
+    The sorted order of the array X (n, d) along each input takes 8 n d bytes of memory.
     """
 
     def __init__(self, X: Matrix):
@@ -160,15 +163,16 @@ class BestStump(_HalfspaceSearch):
 
 
 class BestOfSome:
-    """The best of some members of an endless sequence of random functions, others every round.
+    """The best of a number of random functions, which are drawn anew in each round.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        Fitted, with ``scale=False``.
+        Fitted map with ``scale=False`` whose sequence the functions are drawn from.
     X : array or CSR of shape (n, d)
+        Training rows.
     n_candidates : int, default=100
-        Tried for every feature asked for; grids, for maps that draw whole grids.
+        Number of candidates per new feature (grids, for maps that draw whole grids).
     """
 
     def __init__(self, feature_map: FeatureMap, X: Matrix, n_candidates: int = 100):

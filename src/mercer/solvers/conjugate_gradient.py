@@ -60,14 +60,14 @@ class ConjugateGradient(Solver):
         repeat   q = ∇²F p,  a = rᵀz / pᵀq,  θ += a p,  r -= a q
                  z = M⁻¹ r,  b = rᵀz / (the one before),  p = z + b p
 
-    Every output has its own a and b, and leaves the products when it is solved. The recurrence for
-    r drifts away from -∇F(θ) in finite precision: the two are compared every ``check_every``
-    iterations and before an output is called solved, and where they differ much it starts anew. An
-    output that rounding keeps from its goal is given up, with a warning. Where rows are few,
-    vectors are coefficients of rows of Z (see ``RowSpace``): the same iterates without vectors of D
+    Each output has its own a and b, and leaves the products when it has converged. In finite
+    precision r drifts away from -∇F(θ): the solver compares the two every ``check_every``
+    iterations and before an output converges, and restarts if they differ much. If rounding keeps
+    an output from ``tol``, the solver stops it with a warning. If there are few rows, vectors are
+    coefficients of rows of Z (see ``RowSpace``): the iterates are the same, without vectors of D
     entries.
 
-    With the norm of the function for a penalty (``RKHSNorm``) the equations are those of a kernel
+    With the norm of the function as penalty (``RKHSNorm``) the equations are those of a kernel
     machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product with
     K, or the normal equations in the span of landmarks. Without a preconditioner such equations
     take hundreds of iterations.
@@ -75,38 +75,40 @@ class ConjugateGradient(Solver):
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when ‖r‖ ≤ tol · (‖r‖ of the best constant model) for every output.
+        Tolerance: the solver stops when ‖r‖ ≤ tol · (‖r‖ of the best constant model) for every
+        output.
     max_iter : int, default=1000
+        Largest number of iterations; the solver then stops with a ``ConvergenceWarning``.
     space : {"auto", "columns", "rows"}, default="auto"
-        The entries of vectors. Rows are possible only from the start w = 0 and without a
-        preconditioner; "auto" takes them where they are possible and 4 n ≤ D.
+        Space of the vectors: coefficients of columns, or of rows. "rows" needs the start w = 0 and
+        no preconditioner; "auto" takes it if these hold and 4 n ≤ D.
     preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
-        M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
-        symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
-        column. Over columns of very unequal sizes, such as bins, the diagonal speeds up the first
-        iterations and slows down the later ones; its fourth root has most of the gain and none of
-        the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else "tempered"; or
-        nothing by rows.
+        Matrix M: "jacobi" is the diagonal of ∇²F, "tempered" its fourth root, None the identity. A
+        callable is M⁻¹: a symmetric positive definite linear function of residuals (D + 1,) or
+        (D + 1, k), column by column. For columns of very unequal norms, such as bins, "jacobi"
+        speeds up the first iterations and slows down later ones; "tempered" has most of the gain
+        without the loss. "auto" is "jacobi" for ``tol`` of 1e-2 or more, else "tempered", and None
+        in the space of rows.
 
-        For a kernel machine of all rows: "rpcholesky", FᵀF + n alpha I with the factor F of a
-        randomly pivoted Cholesky factorisation of K; "leaves", the same with K itself between rows
-        that share a leaf of a tree of some hundred rows each, for one strength. For landmarks:
-        "falkon", the equations with the landmarks for rows. "auto" is the one that fits, "leaves"
-        for one strength with n alpha below a twentieth of the kernel's diagonal and not so small
-        that float32 has no inverse of a leaf. "rpcholesky" takes the place of "leaves" where there
-        is none. A callable takes residuals (m, C) and the alpha of each column (C,).
+        For a kernel machine of all rows: "rpcholesky" is FᵀF + n alpha I with the factor F of a
+        randomly pivoted Cholesky factorisation of K. "leaves" adds the exact entries of K between
+        rows of one leaf of a tree with a few hundred rows per leaf; it is for one strength. For
+        landmarks: "falkon" uses the equations with the landmarks as rows. "auto" takes the
+        preconditioner for the machine; it takes "leaves" for one strength with n alpha below 0.05
+        times the kernel's diagonal, unless float32 cannot invert a leaf, else "rpcholesky". A
+        callable takes residuals (m, C) and the alpha of each column (C,).
     check_every : int, default=50
-        Iterations between two true residuals.
+        Number of iterations between two computations of the true residual.
     rank : int or "auto", default="auto"
-        Most rows of F; a large alpha needs fewer. "auto" is 10 √n where the memory allows: F then
-        costs about as much as a few products with K.
+        Largest number of rows of F; a large alpha needs fewer. "auto" is 10 √n if the memory allows
+        it: F then takes about as long as a few products with K.
     hold : bool or "auto", default="auto"
-        Whether to cache a kernel matrix where it fits; "auto" does so unless products generate it
-        as fast: in float32, with few inputs and a kernel of the core. Where ``tol`` is a thousandth
-        or more and alpha large enough for it, "auto" holds half of the matrix in numbers of 16
-        bits, and true residuals are of a matrix that is generated.
+        Whether to cache the kernel matrix if it fits. "auto" does so unless products compute the
+        entries as fast as they read them: in float32, with few inputs and a kernel of the C++ core.
+        If ``tol`` is 1e-3 or more and alpha is large enough, "auto" caches half of the matrix in 16
+        bits per entry, and true residuals use entries computed at each product.
     random_state : int, RandomState, Generator or None, default=0
-        Of the pivots.
+        Seed of the pivots.
 
     References
     ----------

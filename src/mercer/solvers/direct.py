@@ -38,37 +38,37 @@ class _State(State):
 
 @dataclass
 class Cholesky(Solver):
-    """One factorisation: of the normal matrix of the columns, or of the kernel matrix of the rows.
+    """Direct solution by one factorisation, of the normal matrix or of the kernel matrix.
 
     ::
 
         primal   A = (1/n) Zᵀ S Z + alpha P,        θ -= A⁻¹ ∇F(θ)
         dual     B = √S K √S + n alpha I,           a = √S B⁻¹ √S y
 
-    P is I with the weights w = Zᵀ a and K = Z Zᵀ; or, with the norm of the function for a penalty,
-    P = k(L, L), and where the landmarks L are all rows K = k(X, X) and w = a. The factor is float64
-    whatever the design is. The primal solution is refined until the gradient stops shrinking. A
-    matrix without a Cholesky factor, such as that of dependent columns with alpha = 0, is solved by
-    its eigenvectors, which gives the shortest solution; that of landmarks is made again with
-    whitened columns.
+    With the penalty "l2", P is I, w = Zᵀ a and K = Z Zᵀ. With the norm of the function as penalty,
+    P = k(L, L); if the landmarks L are all rows, K = k(X, X) and w = a. The factor is float64 for
+    all designs. The primal solution is refined until the gradient stops shrinking. A matrix without
+    a Cholesky factor, such as that of dependent columns with alpha = 0, is solved by its
+    eigenvectors, for the solution of least norm; for landmarks, columns are whitened first.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Relative gradient norm, or residual of the equations for a kernel machine, above which the
-        solution is said not to have converged.
+        Relative gradient norm, or residual of the equations of a kernel machine, above which
+        ``converged`` is False.
     max_iter : int, default=1000
-        Without effect: there is one iteration.
+        No effect: there is one iteration.
     form : {"auto", "primal", "dual"}, default="auto"
-        Which matrix. "auto" takes the smaller one; for a kernel machine, the one of the rows if
-        all of them are landmarks, else that of the columns.
+        Matrix to factor: that of the columns ("primal") or of the rows ("dual"). "auto" takes the
+        smaller one; for a kernel machine that of the rows if all rows are landmarks, else that of
+        the columns.
 
     Raises
     ------
     MemoryError
-        By ``solve``, before it begins, if the matrix does not fit.
+        At ``solve``, before allocation, if the matrix does not fit.
     ValueError
-        By ``solve``, if the form is not that of the kernel machine.
+        At ``solve``, if the kernel machine does not have the form.
 
     References
     ----------
@@ -253,15 +253,16 @@ def _distance(
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The models and predictions of ``leave_one_out`` for one strength of the penalty.
+    """Model and leave-one-out predictions for one strength of the penalty.
 
     Attributes
     ----------
     alpha : float
+        Strength of the penalty.
     coef : ndarray
-        θ of the model of all rows.
+        Solution θ of the model of all rows.
     predictions : ndarray of the shape of y, float64
-        Of every row, by the model of all other rows.
+        Prediction for each row by the model of all other rows.
     """
 
     alpha: float
@@ -270,25 +271,25 @@ class LeftOut:
 
 
 def leave_one_out(problem: Problem, alphas: ArrayLike) -> Iterator[LeftOut]:
-    """Predict every row by a model of all others, without fitting those models.
+    """Predict each row by the model of all other rows, without fitting those models.
 
     Leaving out a row multiplies its residual by 1 / (1 − h), where h is the weight of its own
-    target in its prediction; h follows from the factor that solves for all rows. One factor is made
-    for each strength, and its results are yielded before the next.
+    target in its prediction. The factor that solves for all rows gives h. There is one factor per
+    strength; its results are yielded before the next factorisation.
 
     Parameters
     ----------
     problem : Problem
-        With a quadratic loss, and the penalty of a ridge or of a kernel machine. Its own alpha has
-        no effect.
+        Problem with a quadratic loss and the penalty of a ridge or of a kernel machine. Its own
+        alpha has no effect.
     alphas : array of shape (q,)
-        Strengths above 0. The models of n − 1 rows have the same n alpha against the sum of
-        their losses as the model of all rows.
+        Strengths, > 0. The models of n − 1 rows have the same ridge n alpha, relative to the sum of
+        the losses, as the model of all rows.
 
     Yields
     ------
     LeftOut
-        One for each strength, in the order given.
+        Result of each strength, in the order given.
 
     Raises
     ------

@@ -36,48 +36,49 @@ _DECAY = 1e-4
 SETTINGS = entries(
     """
     alpha : float, default=0.0
-        Strength of the penalty ``alpha / 2 * |f|**2`` beside the mean loss, >= 0. With a
-        preconditioner it is the ridge of every step as well, and regularises more loosely.
+        Strength of the penalty ``alpha / 2 * |f|**2`` added to the mean loss, >= 0. With a
+        preconditioner it is also the ridge of every step, and regularises less.
     preconditioned : bool, default=True
-        Whether the gradient of a block is multiplied by the inverse of the second moments of its
+        Whether to multiply the gradient of a block by the inverse of the second moments of its
         features on the batch, plus alpha and a jitter on the diagonal. Each step is then a ridge
-        regression of the derivatives on the block, which needs several rows per feature and gets
-        there in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
+        regression of the derivatives on the block; it needs several rows per feature and converges
+        in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
         regression with strength alpha.
     batch_size : int or None, default=None
-        Rows of a step, >= 1; None means 8192, or all if there are fewer.
+        Number of rows per step, >= 1; None means 8192, or all rows if there are fewer.
     block_size : int or None, default=None
-        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
+        Number of new features per step, >= 1; None means the smaller of 1024 and an eighth of the
+        batch.
     step_size : float or None, default=None
-        θ of the step ``theta / (1 + decay t)``, > 0. None means one over the largest curvature of
-        the loss (and over k(x, x), without a preconditioner).
+        θ in the step length ``theta / (1 + decay t)``, > 0. None means 1 over the largest curvature
+        of the loss, without a preconditioner also over k(x, x).
     step_decay : float or None, default=None
-        ``decay``, >= 0. None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
-        is more: the law 1 / t with which errors fall as 1 / t.
+        ``decay`` in the step length, >= 0. None means 1e-4; without a preconditioner it is the
+        larger of 1e-4 and ``theta * alpha / 2``, with which errors fall as 1 / t.
     """
 )
 
 
 @dataclass
 class Expansion:
-    """A function ``f(x) = sum_j phi_j(x) coef_j`` over the start of an endless sequence.
+    """A function ``f(x) = sum_j phi_j(x) coef_j`` over the first features of an endless sequence.
 
-    Its features are made again, from the key of the sequence, whenever they are needed: predictions
-    take time in proportion to their number, and memory hardly any.
+    Features are computed from the key of the sequence at each use: a prediction takes time in
+    proportion to their number, and hardly any memory.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        Fitted, with ``scale=False``: the sequence.
+        Fitted map with ``scale=False``, which defines the sequence.
     shape : tuple of int
-        () for one output, (k,) for k of them.
+        Shape of the output: () for one output, (k,) for k outputs.
     dtype : dtype, default=numpy.float64
-        Of the coefficients.
+        Type of the coefficients.
 
     Attributes
     ----------
     scale : float
-        Factor of all stored coefficients, so that shrinking them takes no time.
+        Common factor of the stored coefficients; shrinking all coefficients changes it alone.
 
     Examples
     --------
@@ -144,24 +145,24 @@ class Expansion:
 @documented(SETTINGS)
 @dataclass
 class DoublySGD:
-    """Functional gradient descent on batches of rows and blocks of fresh random features.
+    """Functional gradient descent on batches of rows and blocks of new random features.
 
-    Step t takes the derivatives of the loss on a batch, draws the next block of features of the
-    endless sequence, and adds them with coefficients that follow minus the gradient; the features
-    of earlier steps are only shrunk. Nothing of the kernel matrix and of the features is kept, at
-    the price that responses of a batch take time in proportion to the steps so far.
+    Step t computes the derivatives of the loss on a batch, draws the next block of features of the
+    endless sequence, and adds them with coefficients along the negative gradient. Coefficients of
+    earlier features only shrink. Neither the kernel matrix nor features are stored; the responses
+    of a batch therefore take time in proportion to the number of steps so far.
 
     Parameters
     ----------
     {alpha, preconditioned, batch_size, block_size, step_size, step_decay}
     max_iter : int, default=50
-        Steps of ``solve``.
+        Number of steps of ``solve``.
     jitter : float, default=1e-7
-        Added to the diagonal of the preconditioner, > 0; raised tenfold as often as rounding asks
-        for it.
+        Number added to the diagonal of the preconditioner, > 0. It grows tenfold until the matrix
+        has a Cholesky factor.
     keep_responses : bool or None, default=None
-        Whether ``solve`` keeps the responses of all rows up to date, instead of computing those of
-        every batch from all features so far. None means where that is quicker, from about two
+        Whether ``solve`` updates the responses of all rows at each step, instead of computing the
+        responses of a batch from all features so far. None does so if it is faster, from about two
         passes over the rows on. It changes results by rounding only.
 
     References

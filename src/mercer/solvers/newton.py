@@ -47,7 +47,7 @@ class _Step:
 
 @dataclass
 class NewtonCG(Solver):
-    """Newton's method with a trust region; only products with the Hessian are needed.
+    """Newton's method with a trust region, by products with the Hessian.
 
     ::
 
@@ -55,21 +55,21 @@ class NewtonCG(Solver):
                  ρ = (F(θ) - F(θ + s)) / (the decrease the model predicts)
                  θ += s  if ρ > 1e-4;   Δ shrinks if ρ < 0.25, grows if ρ > 0.75
 
-    Independent outputs each have their own Δ and ρ and share the products, which an output leaves
-    when it is done. A loss that couples the outputs is minimised over all of them jointly. The
-    generalised Hessian serves losses whose second derivative jumps.
+    Independent outputs have their own Δ and ρ and share products until they converge. A loss that
+    couples the outputs is minimised over all of them jointly. Losses whose second derivative jumps
+    use the generalised Hessian.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when the gradient's norm is at most tol · (that of the best constant model) for every
-        output.
+        Tolerance: the solver stops when the norm of the gradient is at most tol · (that of the best
+        constant model) for every output.
     max_iter : int, default=1000
-        Most trust-region steps, refused ones included.
+        Largest number of trust-region steps, rejected steps included.
     inner_tol : float, default=0.1
-        Residual of the inner CG relative to the gradient.
+        Residual at which the inner CG stops, relative to the gradient.
     max_inner : int, default=500
-        Most CG iterations in a step.
+        Largest number of CG iterations in a step.
 
     References
     ----------

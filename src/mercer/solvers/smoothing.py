@@ -43,7 +43,7 @@ class _State(State):
 
 @dataclass
 class Smoothing(Solver):
-    """Minimises a loss with a kink through smooth losses that differ from it near the kink alone.
+    """Minimises a loss with a kink by a sequence of smooth losses that differ only near the kink.
 
     ::
 
@@ -52,17 +52,19 @@ class Smoothing(Solver):
                  b ← the best intercept of the loss itself
                  stop if the duality gap of F is small enough;   h ← h / 4
 
-    The derivatives of the smooth loss are dual variables of F. With ``RKHSNorm``, which has no
-    duality gap here, and for alpha = 0 they are ε-subgradients of the loss, and the mean of ε
-    counts: what F is above its minimum where the smooth problem is solved exactly. Each smooth
-    problem is solved by a Newton method, or by ``CoordinateDescent`` for a penalty with an l1 part.
+    The derivatives of the smooth loss are dual variables of F, which give the duality gap. With
+    ``RKHSNorm`` and for alpha = 0 there is no duality gap; the criterion is then the mean ε of the
+    derivatives as ε-subgradients of the loss, which bounds F minus its minimum if the smooth
+    problem is solved exactly. A Newton method solves each smooth problem, or ``CoordinateDescent`` for
+    a penalty with an l1 part.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when that bound is at most tol · F(best constant model) for every output.
+        Tolerance: the solver stops when the duality gap, or the mean ε, is at most
+        tol · F(best constant model) for every output.
     max_iter : int, default=1000
-        Most widths, and most iterations for each of them.
+        Largest number of widths h, and of iterations for each width.
 
     References
     ----------

@@ -38,13 +38,14 @@ class Source(Protocol):
 
 
 class Stream:
-    """The endless sequence of random functions that a fitted map is the start of.
+    """Endless sequence of random functions that continues the columns of a fitted map.
 
     Parameters
     ----------
     feature_map : FeatureMap
-        Fitted, with ``scale=False``.
+        Fitted map with ``scale=False``.
     X : array or CSR of shape (n, d)
+        Training rows.
 
     Examples
     --------
@@ -79,28 +80,28 @@ class Round(TraceRow):
 
 @dataclass
 class Selection:
-    """The features that have weights, and where their search stands.
+    """Features with weights, and the state of their search.
 
     Attributes
     ----------
     feature_map : FeatureMap or None
-        Of these features alone; None before anything was found.
+        Map of the features with weights; None if there is none yet.
     design : Design
-        Their columns.
+        Columns of these features.
     coef : ndarray
-        θ: a row per column and, with an intercept, a last one for it.
+        Solution θ: one row per column and, with an intercept, a last row for it.
     n_drawn : int
-        Features, or grids, drawn so far.
+        Number of features (or grids) drawn so far.
     rounds : list of Round
-        The history.
+        State after each round.
     n_iter : int
-        Iterations of the inner solver, over all rounds.
+        Number of iterations of the inner solver, summed over the rounds.
     optimality : float
-        The inner solver's measure after the last round.
+        Value of the stopping criterion of the inner solver after the last round.
     converged : bool
         Whether the inner solver reached its tolerance in the last round.
     interrupted : bool
-        Whether the user's interrupt ended the search.
+        Whether an interrupt of the user ended the search.
     """
 
     feature_map: FeatureSequence | None
@@ -126,25 +127,25 @@ class Selection:
 
 @dataclass
 class WorkingSet:
-    """Draw features, solve on them and those kept, drop zeros, repeat.
+    """Rounds that draw features, solve on new and kept features, and drop features of weight zero.
 
-    The objective never rises from round to round, and a feature that is dropped satisfies the
-    optimality condition of a zero weight when it is. With one round it solves the problem on
-    ``n_new`` features, and with whole grids as draws it is the fully corrective randomised block
+    The objective never rises from round to round. A dropped feature satisfies the optimality
+    condition of a zero weight at that time. With one round the solver solves the problem on
+    ``n_new`` features. With whole grids as draws it is the fully corrective randomised block
     coordinate descent of Wu, Yen, Chen and Yan (2016).
 
     Parameters
     ----------
     inner : Solver
-        Solves the problem of every round, warm-started.
+        Solver of the problem of each round, warm-started.
     n_new : int, default=256
-        Features drawn in a round; grids, for maps that draw whole grids.
+        Number of features drawn per round (grids, for maps that draw whole grids).
     max_rounds : int, default=20
-        Most rounds.
+        Largest number of rounds.
     tol : float, default=1e-3
-        A round is idle if it lowers the objective by less than this share of it.
+        A round is idle if it lowers the objective by less than this share.
     patience : int, default=2
-        Idle rounds in a row that end the search.
+        Number of consecutive idle rounds that end the search.
 
     References
     ----------
@@ -190,15 +191,16 @@ class WorkingSet:
         Parameters
         ----------
         source : Source
-            A :class:`Stream`, or one that looks for features of its own.
+            Source of new features: a :class:`Stream`, or one that searches features.
         problem_of : callable
-            The problem whose design is the one given: targets, loss and penalty stay.
+            Function from a design to the problem with that design; targets, loss and penalty stay
+            the same.
         start : Selection, optional
-            The result of an earlier search on the same rows, to go on from: features come after
-            ``start.n_drawn``, and none of those with weights is taken twice.
+            Result of an earlier search on the same rows, which this search continues: new features
+            come after ``start.n_drawn``, and no feature with a weight is drawn twice.
         callback : callable, optional
-            Called with the selection after every round; returning True ends the search. Its time
-            is not counted.
+            Function called with the selection after each round; the search ends if it returns True.
+            Its time does not count.
 
         Warns
         -----

@@ -31,17 +31,17 @@ class StepBounds:
 def step_bounds(problem: Problem, delay: int = 1, n_inner: int | None = None) -> StepBounds:
     """Step sizes for which the convergence of ``AsyncSVRG`` is proved.
 
-    They shrink with one over ``n_inner`` and say little about practice, where γ = 1 or 0.1 does;
-    they serve to be shown beside the γ that is used.
+    They decrease as 1 / ``n_inner`` and are far smaller than useful values such as γ = 1 or 0.1;
+    they are for comparison with the γ in use.
 
     Parameters
     ----------
     problem : Problem
-        The design should hold its matrix.
+        Problem; its design should store the matrix.
     delay : int, default=1
-        τ, how many steps old weights may be; at least 0.
+        Largest age τ of weights that a thread reads, in steps, >= 0.
     n_inner : int or None, default=None
-        Steps between two snapshots; None means the number of rows.
+        Number of steps between two snapshots; None means the number of rows.
 
     References
     ----------

@@ -74,7 +74,7 @@ class _State(State):
 
 @dataclass
 class AsyncSVRG(Solver):
-    """Steps along one coordinate at a time, by the rows of a mini-batch, on threads without locks.
+    """Asynchronous stochastic steps along single coordinates, with variance reduction.
 
     ::
 
@@ -84,62 +84,62 @@ class AsyncSVRG(Solver):
                      v = (1/|B|) Σ_{i∈B} s_i (ℓ'(y_i, z_iᵀw) − ℓ'(y_i, z_iᵀw̃)) z_ij + G_j
                      w_j ← prox of the penalty at w_j − (γ/L) v, for a step of γ/L
 
-    Along the way w may be a little old: threads learn of what others changed when they next look.
-    The loss need not be convex. One thread gives the same result every time; several do not.
+    Threads use no locks, so that a thread may read weights that are a few steps old. The loss need
+    not be convex. Results are reproducible with one thread only.
 
-    Columns that are much alike leave directions in which such steps hardly move, and steps as long
-    as one thread can take them are too long for several. So a dense design of at most 2048 columns
-    (fewer with several outputs) gets, with ``step_size`` and ``block_size`` "auto", loops with a
-    model: H = (1/n) Σ h_i z_i z_iᵀ holds the second derivatives h_i of the losses at w̃. A loop
-    begins near the minimum of the quadratic model, or where F is lowest on the way there. In its
-    steps H (w − w̃) is part of G, h_i z_iᵀ(w − w̃) leaves the differences of the rows, which so vary
-    less, and a block goes to the minimum of its part of the model in place of a prox. Where steps
-    do not lower F, the loop ends where it began, so that F falls on any number of threads.
+    Such steps are slow if columns are strongly correlated, and steps that suit one thread are too
+    long for several. With ``step_size="auto"`` and ``block_size="auto"``, dense designs of at most
+    2048 columns (fewer with several outputs) therefore use a quadratic model with the Hessian
+    H = (1/n) Σ h_i z_i z_iᵀ at the snapshot w̃, where h_i is the second derivative of the loss of
+    row i. An inner loop starts near the minimum of the model, or at the lowest F on the way there.
+    Its steps add H (w − w̃) to G and subtract h_i z_iᵀ(w − w̃) from the differences of the rows,
+    which reduces their variance; a block moves to the minimum of its part of the model. If steps do
+    not lower F, the loop returns to its start, so that F falls for any number of threads.
 
-    "auto" never chooses this solver: for designs in memory ``CoordinateDescent`` is faster, and for
-    a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them). It stays on one
-    machine: threads share one w, which is older the longer a change travels, and over a network
-    the steps that the theory allows for such delays are too short to be worth it.
+    ``solver="auto"`` never chooses this solver: for designs in memory ``CoordinateDescent`` is
+    faster, and for a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them).
+    It runs on one machine only: over a network weights would be so old that the steps allowed by
+    theory are too short.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when F is at most tol · F(best constant model) above its minimum for every output,
-        proved by the duality gap at a snapshot. For a loss that is not convex, or alpha = 0: when
-        the distance of 0 to the subdifferential is at most tol times the gradient of the constant
-        model.
+        Tolerance: the solver stops when the duality gap at a snapshot proves that F is at most
+        tol · F(best constant model) above its minimum for every output. For a loss that is not
+        convex, or alpha = 0, it stops when the distance of 0 to the subdifferential is at most tol
+        times the gradient of the constant model.
     max_iter : int, default=10
-        Most snapshots, S; reaching it warns.
+        Largest number of snapshots; the solver then stops with a ``ConvergenceWarning``.
     step_size : float or "auto", default="auto"
-        γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows, then three times and a third of
-        the one that lowers F most; it is divided by 3 whenever F rises, from the best snapshot on.
-        In loops with a model it begins at 0.3, is doubled where steps lower F, to at most 1, and
-        divided by 3 where they do not.
+        Step length γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows, then three times and a
+        third of the best. Whenever F rises, γ is divided by 3 and the solver returns to the best
+        snapshot. In loops with a model γ starts at 0.3; it is doubled, up to 1, if steps lower F,
+        and divided by 3 if they do not.
     batch_size : int, default=32
-        Rows of a step, drawn with replacement; all of them, if there are no more.
+        Number of rows per step, drawn with replacement; all rows if there are no more.
     block_size : int or "auto", default="auto"
-        Neighbouring coordinates that a step moves at once, by one set of responses. "auto" is a
-        quarter of them for responses that are recomputed from dense rows, else 1.
+        Number of neighbouring coordinates that a step moves with one set of responses. "auto" is a
+        quarter of the columns if responses are recomputed from dense rows, else 1.
     n_inner : int or None, default=None
-        Steps between two snapshots, over all threads together; None means the number of rows, or
-        two passes over them in loops with a model.
+        Number of steps between two snapshots, summed over the threads; None means the number of
+        rows, or two passes over the rows in loops with a model.
     n_jobs : int or None, default=None
-        Threads; None leaves it to the design.
+        Number of threads; None means those of the design.
     margins : {"auto", "recomputed", "kept"}, default="auto"
-        Whether the responses z_iᵀw are computed from the rows of a batch whenever they are needed,
-        or kept for all rows and brought up to date after every move: cheap where columns are
-        sparse, dear on many dense rows. "auto" is "recomputed" for dense designs, else "kept".
+        Computation of the responses z_iᵀw: "recomputed" from the rows of each batch, or "kept" for
+        all rows and updated after each step, which is cheap for sparse columns and slow for many
+        dense rows. "auto" is "recomputed" for dense designs, else "kept".
     sampling : {"auto", "uniform", "column"}, default="auto"
-        "uniform": rows from all, and L the largest second derivative of the loss of one row along a
-        coordinate. "column": rows from those where column j is not zero, and L_j the second
-        derivative of the mean loss along j, so that rare columns move as fast as others. "auto" is
-        "column" wherever ``block_size`` allows it.
+        Sampling of the rows. "uniform": from all rows, with L the largest second derivative of the
+        loss of one row along a coordinate. "column": from the rows where column j is not zero, with
+        L_j the second derivative of the mean loss along j, so that rare columns converge as fast as
+        others. "auto" is "column" if ``block_size`` allows it.
     precision : {"design", "float32", "bfloat16"}, default="design"
-        Of the rows that responses are recomputed from: fewer bytes are read sooner. Snapshots are
-        taken from the design itself, so that the steps lead to its own minimum (F to about 1e-7 of
-        it). "bfloat16" is for dense designs.
+        Type of the rows that responses are recomputed from; smaller types are read faster.
+        Snapshots use the design itself, so that the solver converges to its minimum (F to about
+        1e-7 of it). "bfloat16" is for dense designs.
     random_state : int, RandomState, Generator or None, default=0
-        Seed of the draws.
+        Seed of the sampled rows and coordinates.
 
     References
     ----------

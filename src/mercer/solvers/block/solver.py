@@ -37,7 +37,7 @@ _TRACES = ("epoch", "block")
 
 @dataclass
 class BlockCoordinateDescent(Solver):
-    """Exact minimisation over one block of columns after the other.
+    """Block coordinate descent: exact minimisation over one block of columns after the other.
 
     ::
 
@@ -45,43 +45,46 @@ class BlockCoordinateDescent(Solver):
             generate Z_J,  G = (1/n) Z_Jᵀ S Z_J,  r = the residual of the equations at J
             (G + alpha P_JJ) Δ = r,   w_J += Δ,   y − Zw −= Z_J Δ
 
-    A block is generated, used and forgotten; only vectors of one entry per row or column stay.
-    Several outputs share a block and its factor, several strengths share the block and G. For the
-    kernel machine of all rows (``RKHSNorm`` with the design itself) it is Gauss-Seidel on (K + n
-    alpha I) a = y − b: no Gram matrix, and the residual is known after every block. In the trace of
-    other systems it is the norm of block-wise residuals, each before its block moves, which is
-    right to a factor of about two; the result has the true one.
+    A block is computed, used and discarded; the solver stores only vectors of one entry per row or
+    column. Several outputs share a block and its factor, several strengths share the block and G.
+    For the kernel machine of all rows (``RKHSNorm`` with the design itself) the algorithm is
+    Gauss-Seidel on (K + n alpha I) a = y − b: there is no Gram matrix, and the residual is known
+    after each block. For other systems the trace has the norm of the block-wise residuals, each
+    before its block moves, which is right to a factor of about two; the result has the true norm.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when the residual of the equations, relative to that of the best constant model, is at
-        most this for every output.
+        Tolerance: the solver stops when the residual of the equations, relative to that of the best
+        constant model, is at most ``tol`` for every output.
     max_iter : int, default=50
-        Most epochs.
+        Largest number of epochs.
     block_size : int or "auto", default="auto"
-        Columns of a block; "auto" balances the factor against the columns and looks at the memory.
+        Number of columns per block; "auto" balances the times of the factor and of the columns,
+        within the memory.
     shuffle : bool, default=True
-        Random blocks in a fresh random order every epoch; else blocks of neighbours in order.
+        Whether blocks are random, in a new random order at each epoch. Otherwise blocks are
+        neighbouring columns, in order.
     accelerated : bool, default=True
-        After every epoch, minimise over the changes of the last ones together, and over functions
-        of a few rows or landmarks, which are smooth and lie in no single block; it needs products
-        with those few alone. Without it, this is the algorithm of the paper. It is off where the
-        rows are on many machines.
+        Whether to minimise, after each epoch, over the changes of the last epochs together and over
+        smooth functions of a few rows or landmarks, which no single block contains. It needs
+        products with these few columns only. Without it the algorithm is that of the paper. It is
+        off if the rows are on many machines.
     hold : int or "auto", default="auto"
-        Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
-        is half of the memory that is available.
+        Size in bytes of the cache of blocks, Gram matrices and factors between epochs; "auto" is
+        half of the available memory.
     trace : {"epoch", "block"}, default="epoch"
-        When the trace gets a row and the callback is called.
+        Frequency of rows of the trace and of calls of the callback.
     checkpoint : str or path, default=None
-        A folder from which an interrupted fit of the same problem goes on: to the last bit, if the
-        memory again holds all blocks or again does not; to rounding where the rows are on many
-        machines, on any number of them. Its file is removed when the fit is over. A file that is
-        damaged, or that of a fit with other data or settings, is refused.
+        Folder for the state of the fit, from which an interrupted fit of the same problem resumes.
+        The result is equal bit for bit if the memory again holds all blocks, or again does not; it
+        is equal up to rounding if the rows are on many machines, on any number of them. The file is
+        deleted at the end of the fit. A damaged file, or a file of other data or settings, raises
+        an error.
     checkpoint_every : int, default=10
-        Blocks between two checkpoints.
+        Number of blocks between two checkpoints.
     random_state : int, RandomState, Generator or None, default=0
-        Of the blocks and their order.
+        Seed of the blocks and their order.
 
     References
     ----------

@@ -106,36 +106,38 @@ class _State(State):
 
 @dataclass
 class CoordinateDescent(Solver):
-    """Weights one by one, or a few at a time, for penalties with an l1 part.
+    """Coordinate descent with working sets, for penalties with an l1 part.
 
-    Only columns with weights and those whose gradient promises most are at work. On them a proximal
-    Newton method replaces F by its quadratic model, whose Gram matrix is kept from one working set
-    to the next (on binned designs it is counted in bitmaps); the model is minimised by sweeps of
-    coordinate descent followed by a semismooth Newton method. A working set too large for that is
-    swept column by column, or grid by grid on binned designs: bins of one grid share no row, so
-    that all of them are minimised at once exactly.
+    The working set has the columns with weights and those with the largest gradients. A proximal
+    Newton method replaces F on it by a quadratic model, whose Gram matrix is cached from one
+    working set to the next (for binned designs it is counted in bitmaps). Sweeps of coordinate
+    descent, followed by a semismooth Newton method, minimise the model. A working set too large for
+    a Gram matrix is swept column by column, or grid by grid for binned designs: bins of one grid
+    share no row, so that all of them are minimised at once exactly.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when F is at most tol · F(best constant model) above its minimum for every output,
-        proved by the duality gap. For a loss that is not convex: when the distance of 0 to the
-        subdifferential is at most tol times the gradient of the loss of the best constant model.
+        Tolerance: the solver stops when the duality gap proves that F is at most
+        tol · F(best constant model) above its minimum for every output. For a loss that is not
+        convex it stops when the distance of 0 to the subdifferential is at most tol times the
+        gradient of the loss of the best constant model.
     max_iter : int, default=1000
-        Most iterations for an output, each of which ends in a look at all columns; reaching it
-        warns.
+        Largest number of iterations per output, each of which ends with a pass over all columns;
+        the solver then stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads of the products, at most those of the design; None leaves it to the design.
+        Number of threads of the products, at most those of the design; None means those of the
+        design.
     mode : {"auto", "safe", "async"}, default="auto"
-        How threads share the work of ``method="descent"``: "auto" is exact whatever their number,
-        "safe" moves some columns at once by steps that cannot overshoot on average, "async" lets
-        every thread move columns of its own without waiting for the others.
+        Parallelism of ``method="descent"``: "auto" is exact for any number of threads; "safe" moves
+        several columns at once by steps that do not overshoot on average; with "async" each thread
+        moves its own columns without synchronisation.
     order : {"cyclic", "permuted", "random", "greedy-block"}, default="cyclic"
         Order of the columns in a sweep of ``method="descent"``.
     method : {"auto", "newton", "descent"}, default="auto"
-        "newton" solves models of working sets by their Gram matrices, "descent" by sweeps and
-        conjugate gradients; "auto" takes Newton, but on bins what costs less at every step by a
-        count of operations, and sweeps where the Gram matrix would be too large.
+        Solution of the working sets: "newton" by Gram matrices, "descent" by sweeps and conjugate
+        gradients. "auto" is "newton"; on bins it takes the cheaper method at each step by a count
+        of operations, and it takes sweeps if the Gram matrix would be too large.
 
     References
     ----------
@@ -299,12 +301,12 @@ def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None
     Parameters
     ----------
     problem : Problem
-        Its penalty gives everything but alpha.
+        Problem to minimise; ``alphas`` replace the alpha of its penalty.
     alphas : iterable of float
-        ``problem.alpha_max()`` is where weights begin.
+        Strengths of the penalty; from ``problem.alpha_max()`` on all weights are zero.
     solver : Solver, optional
-        ``CoordinateDescent()`` by default, which keeps the Gram matrices of its working sets along
-        the way.
+        Solver; the default ``CoordinateDescent()`` caches the Gram matrices of working sets along
+        the path.
 
     Returns
     -------

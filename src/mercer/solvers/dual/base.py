@@ -34,34 +34,36 @@ _ROUNDED = 1.001  # times the limit is the limit, for sums in another order
 
 @dataclass
 class DualResult:
-    """The solution of a dual kernel machine, and how it was reached.
+    """Solution of a dual kernel machine, with its convergence.
 
     Attributes
     ----------
     coef : ndarray of shape (n,)
-        f(x) = sum_i coef_i k(x, x_i) + intercept.
+        Coefficients of f(x) = sum_i coef_i k(x, x_i) + intercept.
     intercept : float
+        Constant term of f.
     b : ndarray of shape (n,) or (2n,)
-        The variables.
+        Dual variables.
     sums : ndarray of shape (n,)
-        K coef: responses of the rows without the intercept.
+        Responses K coef of the rows, without the intercept.
     n_iter : int
-        Updates: of one variable, or of a pair.
+        Number of updates of a variable, or of a pair.
     n_rows_made : int
-        Kernel rows computed, over all threads.
+        Number of kernel rows computed, summed over the threads.
     converged : bool
+        Whether the solver reached ``tol``.
     optimality : float
-        The quantity of the stopping test.
+        Value of the stopping criterion.
     objective : float
-        Of the primal problem: ``|f|**2 / 2`` and the losses.
+        Objective of the primal problem: ``|f|**2 / 2`` plus the losses.
     dual_gap : float
-        An upper bound of how far the objective is above its minimum.
+        Upper bound on the objective minus its minimum.
     trace : list of TraceRow
-        Seconds, objective of the dual and optimality, now and then.
+        Seconds, dual objective and optimality at several times of the fit.
     interrupted : bool
-        Whether the user's interrupt ended it.
+        Whether an interrupt of the user ended the solver.
     exact : bool
-        Whether ``sums`` were made of the kernel in float64 after the last update.
+        Whether ``sums`` were computed from the kernel in float64 after the last update.
     """
 
     coef: NDArray[np.float64]
@@ -106,7 +108,7 @@ class DualState:
 
 @dataclass
 class DualSolver:
-    """Settings of a solver; it keeps nothing of the problems it solves.
+    """Settings of a solver of dual kernel machines, without the state of a fit.
 
     A subclass orders the rows and cuts them into parts (``_order``), makes the core's descent
     (``_descent``), and has the quantity of the stopping test and its limit (``_measure``,
