@@ -216,7 +216,7 @@ class Counts:
     missed: int = 0  # answers of workers that had lost what they need
 
     def told(self) -> dict[str, int]:
-        """By name."""
+        """Counts by their names."""
         return dict(vars(self))
 
     def in_words(self, n_workers: int) -> str:

@@ -100,7 +100,7 @@ def _inputs(file: Any, roles: Roles, target: str | None) -> list[str]:
 
 
 def numbers_in(texts: NDArray) -> tuple[NDArray, str]:
-    """What texts such as $1,200 stand for and the format they have, or themselves and ""."""
+    """Numbers that texts such as $1,200 stand for, and their format; else the texts and ""."""
     from mercer.preparation.recognition import format_of, is_date, read_as
 
     present, places = np.unique(texts, return_inverse=True)

@@ -66,7 +66,7 @@ class ParquetFile:
 
 
 def predictions_file(path: Path, file: BinaryIO) -> CsvFile | ParquetFile:
-    """What writes columns to an open file, in the format that the name of its path says."""
+    """Writer of columns to an open file, in the format that the ending of its path names."""
     return ParquetFile(file) if path.suffix.lower() in PARQUET else CsvFile(file)
 
 

@@ -93,7 +93,7 @@ def predict(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to stand beside the predictions."""
+    """Columns that stand beside the predictions."""
 
     proba: bool
     coverage: float | None

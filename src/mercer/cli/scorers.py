@@ -220,7 +220,7 @@ def _gives_a_number(scorer: str | Callable[..., Any], model: Any, X: Any, y: Any
 
 
 def _remedy(name: str, classes: NDArray) -> str:
-    """What is wrong with a score of classes, and what to write instead."""
+    """Sentence that refuses a score of classes and names the one to write instead."""
     halves = np.arange(4) + 0.5
     is_of_numbers = _gives_a_number(name, _RightNumbers(), halves[:, None], halves)
     if is_of_numbers or not _serves(OfPositive(name, classes[-1]), classes):

@@ -55,8 +55,8 @@ class Smoothing(Solver):
     The derivatives of the smooth loss are dual variables of F, which give the duality gap. With
     ``RKHSNorm`` and for alpha = 0 there is no duality gap; the criterion is then the mean ε of the
     derivatives as ε-subgradients of the loss, which bounds F minus its minimum if the smooth
-    problem is solved exactly. A Newton method solves each smooth problem, or ``CoordinateDescent`` for
-    a penalty with an l1 part.
+    problem is solved exactly. A Newton method solves each smooth problem, or
+    ``CoordinateDescent`` for a penalty with an l1 part.
 
     Parameters
     ----------
