@@ -245,7 +245,7 @@ def test_nothing_that_a_system_learns_is_lost(kind, rng):
     for J in (np.arange(4), np.arange(4, 9)):
         for system in (first, second):
             move(system, J)
-    derived = {"phase", "problem", "parts", "_matrix", "state"}
+    derived = {"phase", "sent", "problem", "parts", "_matrix", "state"}
     for name, value in vars(first).items():
         if name not in derived:
             np.testing.assert_array_equal(vars(second)[name], value, strict=True, err_msg=name)
