@@ -14,7 +14,7 @@ from mercer._rows import Data
 
 __all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
 
-# Rows summed in float32 before the sum goes on in float64: more terms would cost digits.
+# Rows summed in float32 before the sum continues in float64: longer sums lose digits.
 _EXACT_ROWS = 4096
 
 

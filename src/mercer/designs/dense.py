@@ -14,7 +14,7 @@ from mercer.designs.base import Design, check_gram, float_dtype, transposed_prod
 
 __all__ = ["Dense"]
 
-_LONG = 16  # neighbouring columns, on average, that are copied together
+_LONG = 16  # mean length of runs of neighbouring columns from which they are copied as runs
 
 
 class Dense(Design):

@@ -39,22 +39,22 @@ from mercer.kernels.distances import add_products, centre_of_rows, fill
 __all__ = ["KernelColumns", "KernelMatrix", "column_numbers"]
 
 
-# Share of the available memory that a whole matrix may take unless the caller gives a budget.
+# Largest share of the available memory for a whole matrix, unless the caller gives a budget.
 WHOLE_SHARE = 0.7
 
-# Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
+# Side of a tile: its float64 entries fill one chunk of memory.
 _TILE = 2896
 
-# Bytes of rows that the core packs at a time.
+# Bytes of rows that the core packs together.
 _PACKED_BYTES = 2**27
 
-# Inputs up to which the core makes an entry in less time than it takes to write a copy.
+# Inputs up to which the core computes an entry faster than it writes a copy.
 _FEW_INPUTS = 100
 
-# Inputs up to which products make an entry in the time that reading it from memory takes.
+# Inputs up to which computing an entry in a product is as fast as reading it from memory.
 _QUICK_INPUTS = 16
 
-# Time of the profile of an entry, in inputs of a row.
+# Time of the profile of an entry, in units of the time per input.
 _PROFILE_COST = 28
 
 

@@ -16,10 +16,10 @@ from mercer.kernels.distances import fill_fixed
 
 __all__ = ["FixedPointKernel"]
 
-# Distance of fixed-point numbers of 16 bits between 0 and 1.
+# Spacing of 16-bit fixed-point numbers between 0 and 1.
 _UNIT = 1.0 / 65535
 
-# Kernels of the core whose values are no numbers between 0 and 1.
+# Kernels of the core whose values are not in [0, 1].
 _UNBOUNDED = ("sqeuclidean", "cityblock")
 
 

@@ -25,7 +25,7 @@ from mercer.kernels import Kernel
 
 __all__ = ["FEW_ROWS", "LeafBlock", "Local"]
 
-FEW_ROWS = 16  # for which threads do not pay
+FEW_ROWS = 16  # rows up to which threads do not pay
 
 
 @dataclass(frozen=True)
