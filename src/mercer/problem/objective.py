@@ -141,7 +141,7 @@ class Problem:
 
     @property
     def device(self) -> Device | None:
-        """Where targets, weights and vectors are; None for NumPy arrays."""
+        """Device of targets, weights and vectors; None for NumPy arrays."""
         return device_of(self.y)
 
     def initial(self) -> NDArray:
