@@ -148,7 +148,7 @@ def memory_limit() -> int | None:
 
 
 def device_in_force() -> Device | None:
-    """Where kernels are computed; None for the processor without PyTorch."""
+    """Device that computes kernels; None for the processor without PyTorch."""
     return _current().device
 
 

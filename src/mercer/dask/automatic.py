@@ -15,12 +15,11 @@ __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
 _DASK = AUTOMATIC | _CLUSTER
 _DASK["method"] = """\
-Targets, weights and the rows that the search looks at, about a hundred thousand, come to this
-process, and the search goes as it does on one machine: with the same settings in the end. Up to
-50 000 rows the model is the exact kernel machine, fitted here. Beyond, it is the mean of two local
-ones, whose leaves are solved where the rows are; it holds all the rows, in memory or, where that
-has no room, in files. Of more than 200 000 rows, so many tell how the columns are treated. Tables
-are dense, of at most 2000 columns."""
+The client receives the targets, the weights and the rows of the search, about 100 000, and searches
+as on one machine, with the same result. Up to 50 000 rows the model is the exact kernel machine,
+fitted by the client. Above, it is the mean of two local machines, whose leaves the workers solve;
+it stores all rows, in memory or in files if they do not fit. The treatment of the columns is fitted
+to at most 200 000 rows. Tables must be dense, with at most 2000 columns."""
 
 
 class _Automatic(DaskModel):
@@ -58,7 +57,7 @@ class _Automatic(DaskModel):
 
 @documented(_DASK)
 class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor):  # type: ignore[misc]
-    """:class:`mercer.AutoKernelRegressor`, fitted where the rows are.
+    """:class:`mercer.AutoKernelRegressor`, fitted by the workers of a Dask cluster.
 
     {method}
 
@@ -70,7 +69,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
     ----------
     {client_}
     best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
-        As of the local model, and so are ``best_settings_`` and ``search_results_``.
+        Fitted model as in the local class; ``best_settings_`` and ``search_results_`` also exist.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
 
@@ -148,7 +147,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
 
 @documented(_DASK)
 class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):  # type: ignore[misc]
-    """:class:`mercer.AutoKernelClassifier`, fitted where the rows are.
+    """:class:`mercer.AutoKernelClassifier`, fitted by the workers of a Dask cluster.
 
     {method}
 
@@ -160,7 +159,7 @@ class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier
     ----------
     {client_, classes_}
     best_estimator_ : Pipeline or MeanClassifier
-        As of the local model, and so are ``best_settings_`` and ``search_results_``.
+        Fitted model as in the local class; ``best_settings_`` and ``search_results_`` also exist.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
 

@@ -21,10 +21,10 @@ _UNKEPT = ("client", "_client")  # connections, which no copy and no file has
 
 
 class DaskModel(Checked):
-    """A local model that is fitted where the rows are; its fitted attributes are here, in NumPy.
+    """Base of models fitted by the workers of a Dask cluster, with NumPy arrays as attributes.
 
-    A subclass derives from this class first and the local class second, adds the parameter
-    ``client`` to its fields, and says how it is fitted.
+    A subclass derives from this class first and from the local class second, adds the parameter
+    ``client`` to its fields, and defines its fit.
     """
 
     client: Any
@@ -38,16 +38,16 @@ class DaskModel(Checked):
     # -- fitting -----------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model where the rows are.
+        """Fit the model on the workers that have the rows.
 
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features), or path
-            A path is a folder of Parquet files, which all workers can read.
+            Rows; a path is a folder of Parquet files that all workers can read.
         y : dask array or series of shape (n_samples,), or of shape (n_samples, n_outputs), or str
-            A string is the column of the data frame or of the files that is to be predicted.
+            Targets; a string names the target column of the data frame or of the files.
         sample_weight : dask array or series of shape (n_samples,), or str, default=None
-            Non-negative; a weight of two is the same as a row given twice. A string is a column.
+            Weight per row, >= 0; a weight of 2 counts a row twice. A string names a column.
 
         Returns
         -------
@@ -56,9 +56,9 @@ class DaskModel(Checked):
         Raises
         ------
         TypeError
-            For data that are not Dask's; the sentence names the class that takes them.
+            If the data are no Dask collections; the message names the class that takes them.
         ValueError
-            In one sentence, for settings or data that make no sense, or that need one machine.
+            If a setting or the data are invalid, or need one machine.
         """
         if y is None:
             raise ValueError("y must be targets beside X, or the name of a column of X; got None.")
@@ -127,13 +127,13 @@ class DaskModel(Checked):
         return client
 
     def to_local(self) -> Any:
-        """The model as an ordinary estimator, with which it shares its arrays.
+        """Return the model as an estimator of the local class, which shares its arrays.
 
         Returns
         -------
         estimator
-            Of the local class, fitted if this one is: it predicts NumPy arrays and data frames,
-            and needs neither client nor Dask.
+            Estimator of the local class, fitted if this model is. It takes NumPy arrays and data
+            frames, and needs neither client nor Dask.
         """
         model = self._local_class(**self._settings())
         vars(model).update({k: vars(self)[k] for k in self._learned() if k not in _UNKEPT})
@@ -157,7 +157,7 @@ class DaskModel(Checked):
     # -- prediction ----------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """Predictions for new rows, computed when they are asked for.
+        """Predictions for new rows, as a lazy dask array.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class DaskModel(Checked):
         Returns
         -------
         dask array of shape (n_samples,) or (n_samples, n_outputs)
-            In the chunks of X. Of a data frame the columns of the fit are taken by their names.
+            Predictions in the chunks of X. Columns of a data frame are matched by name.
         """
         return self._mapped("predict", X)
 
@@ -234,7 +234,7 @@ class DaskRegressor(DaskModel):
     """Models of numbers."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions, as of the local model.
+        """R² of the predictions, as in the local model.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class DaskClassifier(DaskModel):
     _calibrates: ClassVar[bool] = False
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right labels, as of the local model.
+        """Share of correct labels, as in the local model.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class DaskClassifier(DaskModel):
         return _score(self, accuracy_score, X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Any:
-        """Responses, as of the local model, computed when they are asked for.
+        """Responses as in the local model, as a lazy dask array.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class DaskClassifier(DaskModel):
 
     @available_if(_has_proba)
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, as of the local model, computed when they are asked for.
+        """Probabilities as in the local model, as a lazy dask array.
 
         Parameters
         ----------

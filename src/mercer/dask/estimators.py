@@ -15,17 +15,17 @@ __all__ = ["KernelClassifier", "KernelRegressor"]
 _CLUSTER = entries(
     """
     client : distributed.Client or None, default=None
-        The cluster. None means the current client of this process or, where there is none, a
-        cluster of this machine's cores.
+        Client of the cluster. None means the current client of this process or, if there is none, a
+        cluster on the cores of this machine.
     checkpoint : str, path or None, default=None
-        A folder where block descent keeps its state: a fit that was cut short, by the end of this
-        process even, goes on from there, on any number of workers.
+        Folder for the state of block descent. An interrupted fit resumes from it, also in another
+        process and with any number of workers.
     client_ : distributed.Client
-        The client of the fit; not in copies and files.
+        Client of the fit; copies and files do not include it.
     n_rebuilt_ : int
-        Shards whose state was made again because a worker was lost.
+        Number of shards whose state was computed again after the loss of a worker.
     n_workers_ : int
-        Workers at the end of the fit.
+        Number of workers at the end of the fit.
     """
 )
 _DASK = MACHINES | _CLUSTER
@@ -34,10 +34,10 @@ _DASK = MACHINES | _CLUSTER
 @documented(_DASK)
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignore[misc]
-    """:class:`mercer.KernelRegressor`, fitted where the rows are.
+    """:class:`mercer.KernelRegressor`, fitted by the workers of a Dask cluster.
 
-    Rows stay on their workers; sums of them travel, and the coefficients are those of the local
-    fit up to rounding. The features of no row leave the worker that has it.
+    Rows and features stay on their workers, which send sums over rows. Coefficients equal those of
+    the local fit up to rounding.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignor
     {fit_intercept, scale, tol, max_iter, n_jobs, random_state, warm_start, alphas, gamma_path}
     {selection}
     validation_fraction : float, default=0.2
-        Share of the rows held out, above 0 and below 1.
+        Share of the rows held out for ``selection="holdout"``, above 0 and below 1.
     posterior : bool, default=False
-        For one machine alone.
+        True raises an error: only :class:`mercer.KernelRegressor` supports it.
     {client, checkpoint}
 
     Attributes
@@ -55,7 +55,7 @@ class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignor
     {client_, feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
     {optimality_, trace_, alpha_}
     path_ : dict of arrays of shape (n_alphas, ...)
-        Only with ``alphas``, as of the local model.
+        Solutions and scores as in the local model, only with ``alphas``.
     {gamma_path_, n_rebuilt_, n_workers_, n_features_in_}
 
     Raises
@@ -84,10 +84,10 @@ class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignor
 @documented(_DASK)
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
-    """:class:`mercer.KernelClassifier`, fitted where the rows are.
+    """:class:`mercer.KernelClassifier`, fitted by the workers of a Dask cluster.
 
-    Rows stay on their workers; sums of them travel, and the coefficients are those of the local
-    fit up to rounding. A worker may have rows of some of the classes alone.
+    Rows and features stay on their workers, which send sums over rows. Coefficients equal those of
+    the local fit up to rounding. A worker need not have rows of every class.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
     {penalty, alpha, l1_ratio, solver, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
     {warm_start, alphas, gamma_path, selection}
     validation_fraction : float, default=0.2
-        Share of the rows held out, above 0 and below 1; every class has its share.
+        Share of the rows of each class held out for ``selection="holdout"``, above 0 and below 1.
     {class_weight}
     scoring : {"loss", "accuracy"}, default="loss"
-        What choices are made by: the least mean loss on rows not seen, or the largest share of
-        right labels, by their weights.
+        Criterion for ``alphas`` and ``gamma_path`` on held-out rows: the least mean loss, or the
+        largest weighted share of correct labels.
     {client, checkpoint}
 
     Attributes
@@ -109,7 +109,7 @@ class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
     {client_, classes_, feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_}
     {converged_, optimality_, trace_, alpha_}
     path_ : dict of arrays of shape (n_alphas, ...)
-        Only with ``alphas``, as of the local model.
+        Solutions and scores as in the local model, only with ``alphas``.
     {gamma_path_, n_rebuilt_, n_workers_, n_features_in_}
 
     Raises

@@ -17,18 +17,18 @@ __all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
 
 _DASK = LOCAL | POSTERIOR | _CLUSTER
 _DASK["method"] = """\
-Rows are moved to the nodes of a tree, each on some worker, and every node is a task: its part of
-the tree is grown and its leaves are solved there, by one thread. A task that is lost with its
-worker is done again. The model is that of one machine, to rounding and to ``tol`` of Newton's
-method; of more than 262 144 rows the first cuts are those of so many, drawn at random, as of a fit
-through files. It holds all the rows: in the memory of the client, or in files where that has no
-room."""
+The first cuts divide the rows into nodes, and the rows of a node move to one worker. A node is a
+task of one thread, which grows the rest of the tree and solves the leaves. A task lost with its
+worker runs again. The model equals that of one machine up to rounding and ``tol`` of Newton's
+method. With more than 262 144 rows, a random sample of that size determines the first cuts, as in a
+fit through files. The model stores all rows: in the memory of the client, or in files if they do
+not fit."""
 
 
 @documented(_DASK)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # type: ignore[misc]
-    """:class:`mercer.LocalKernelRegressor`, whose leaves are solved where the rows are.
+    """:class:`mercer.LocalKernelRegressor`, whose leaves the workers of a Dask cluster solve.
 
     {method}
 
@@ -67,7 +67,7 @@ class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # t
 @documented(_DASK)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelClassifier(DaskClassifier, estimators.LocalKernelClassifier):
-    """:class:`mercer.LocalKernelClassifier`, whose leaves are solved where the rows are.
+    """:class:`mercer.LocalKernelClassifier`, whose leaves the workers of a Dask cluster solve.
 
     {method}
     More than two classes are one response each.

@@ -62,9 +62,9 @@ class Dataset:
     Attributes
     ----------
     name : str
-        The name it is loaded by.
+        Name for :func:`load`.
     task : {"classification", "regression"}
-        What `y` is for.
+        Task that `y` is the target of.
     X, X_test : ndarray or scipy.sparse.csr_array of float32, or pyarrow.Table
         Features, a table where columns hold texts, dates or missing cells; unscaled unless `note`
         says so. `X_test` is None without an official split.
@@ -73,14 +73,15 @@ class Dataset:
     feature_names : tuple of str, or None
         Names of the features, where the source has some.
     source, licence, note : str
-        Public home, terms of use, and what to know before quoting a number.
+        Public home, terms of use, and caveats about results on the set.
     is_sample : bool
-        True for a part of a larger public set: numbers published for the whole do not carry over.
+        Whether the set is a part of a larger public set; results published for the whole set are
+        then not comparable.
     stand_in_for : str or None
-        The set this one replaces where that cannot be had.
+        Name of an unavailable set that this one replaces.
     is_series : bool
-        True where neighbouring rows resemble each other, as windows of a time series do: a random
-        split would then test on what was trained on.
+        Whether neighbouring rows are similar, as windows of a time series: a random split would
+        then test on rows similar to training rows.
     """
 
     name: str

@@ -90,10 +90,10 @@ def describe(name: str, *, cache: _CacheArgument = None) -> Description:
 def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     """Load a data set by its name.
 
-    The set is taken from the package (``letter``, ``flats``), else from the folder that the
-    environment variable ``MERCER_DATA`` names, else from the cache, else it is fetched from its
-    public home into the cache. Every file is checked against its SHA-256, known beforehand or
-    recorded when it was first fetched, and every set against its official shape.
+    The function looks in the package (``letter``, ``flats``), in the folder of the environment
+    variable ``MERCER_DATA`` and in the cache, in this order, and else downloads the set from its
+    public home into the cache. It checks each file against its SHA-256, known or recorded at the
+    first download, and each set against its official shape.
 
     Parameters
     ----------
@@ -112,10 +112,9 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     Raises
     ------
     DataError
-        If no set has that name, if it is neither at hand nor to be fetched, or if a file is not
-        what it should be.
+        If no set has that name, if the set is not available, or if a file fails a check.
     ImportError
-        If the package that fetches or reads it is not installed.
+        If the package that downloads or reads the set is not installed.
 
     Examples
     --------

@@ -44,25 +44,25 @@ def memory_mapped(
     dtype: DTypeLike | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> Table:
-    """Read a Parquet file into arrays that stay in files, a number of rows at a time.
+    """Convert a Parquet file into memory-mapped arrays, a number of rows at a time.
 
-    The arrays are written once and found again as long as the file is the same. They can be fitted
-    and predicted as any others, and need no more memory than what is being looked at.
+    The arrays are written once and reused while the Parquet file is unchanged. Models take them
+    like other arrays; only the rows in use are in memory.
 
     Parameters
     ----------
     path : path-like
-        The file. Features are numbers or booleans without gaps.
+        Parquet file. Features are numbers or booleans without missing cells.
     target : str or int, default=None
         Name or number of the target column (negative numbers count from the end), which may hold
         strings as well; None reads all columns as features.
     columns : sequence of str, default=None
         The feature columns, in this order; None takes all.
     dtype : {float32, float64}, default=None
-        Of the features; None takes float32 if every column is stored so, else float64.
+        Type of the features; None takes float32 if all columns are stored so, else float64.
     folder : path-like, default=None
-        Where the arrays are written: a folder that holds those of one file. None takes the one
-        beside the file that has its name and ``.mapped``.
+        Folder for the arrays of this file. None takes the folder beside the file with the name of
+        the file and the ending ``.mapped``.
 
     Returns
     -------
@@ -72,11 +72,11 @@ def memory_mapped(
     Raises
     ------
     DataError
-        If the content cannot be used; the message names the column.
+        If the content is invalid; the message names the column.
     TypeError
         If ``dtype`` is neither float32 nor float64.
     OSError
-        If the arrays cannot be written: for want of room, or of permission.
+        If the arrays cannot be written, because the disk is full or permission is missing.
     ImportError
         If PyArrow is not installed.
 

@@ -56,35 +56,35 @@ def read(
     zero_based: bool | None = None,
     raw: bool = False,
 ) -> Table:
-    """Read a data file, whose format its content shows.
+    """Read a data file; its content determines the format.
 
     Formats are LIBSVM text, CSV, Parquet, NPZ, Feather, JSON (a list of objects), JSON lines and
     the first sheet of an Excel workbook.
 
-    Text may be compressed (gzip, bzip2, xz). Missing and infinite values are errors unless ``raw``,
-    since few estimators take them.
+    Text may be compressed (gzip, bzip2, xz). Missing and infinite values raise an error unless
+    ``raw``, as few estimators take them.
 
     Parameters
     ----------
     path : path-like
-        The file.
+        File to read.
     target : str or int, default=None
-        Files with columns: name or number of the target column (negative numbers count from the
-        end); None reads all columns as features. NPZ: name of the target array, by default
-        ``y`` if there is one. LIBSVM text carries its labels itself.
+        Name or index of the target column, for files with columns (negative indices count from the
+        end); None reads all columns as features. For NPZ the name of the target array, by default
+        ``y`` if there is one. LIBSVM text includes its labels.
     columns : sequence of str, default=None
-        Files with columns: the feature columns to read, in this order; None takes all.
+        Names of the feature columns, in this order, for files with columns; None takes all.
     n_features : int, default=None
-        Number of features the data should have. LIBSVM text says only which features it uses,
-        so a part of a data set may need it; for other formats it is checked.
+        Number of features. LIBSVM text lists only non-zero features, so that a part of a data set
+        may need it; for other formats it is checked.
     header : bool, default=None
-        CSV: whether the first line holds names; None finds out from the first two lines.
+        Whether the first line of a CSV file has names; None decides by the first two lines.
     zero_based : bool, default=None
-        LIBSVM: whether indices count from 0; None takes them so if index 0 occurs. Name it for
-        a small file from 0 whose rows may all lack the first feature.
+        Whether indices of LIBSVM text count from 0; None means so if index 0 occurs. Set it for a
+        small file whose rows may all lack the first feature.
     raw : bool, default=False
-        Files with columns: whether features may be texts and dates, and cells missing, as
-        :class:`mercer.TablePreparer` takes them.
+        Whether features may be texts and dates, and cells missing, for files with columns;
+        :class:`mercer.TablePreparer` takes such tables.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def read(
     Raises
     ------
     DataError
-        If the content cannot be used; the message names the line or the column.
+        If the content is invalid; the message names the line or the column.
     FileNotFoundError, IsADirectoryError, PermissionError
         If there is no such file to read.
     ImportError

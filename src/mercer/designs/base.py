@@ -14,7 +14,7 @@ from mercer._runtime.rows import Data
 
 __all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
 
-# Rows summed in float32 before the sum goes on in float64: more terms would cost digits.
+# Rows summed in float32 before the sum continues in float64: longer sums lose digits.
 _EXACT_ROWS = 4096
 
 
@@ -26,17 +26,16 @@ class Design:
     shape : tuple of int
         (n_samples, n_columns).
     dtype : numpy.dtype
-        float32 or float64: the type of every product. Sums over rows are accumulated in float64
-        where the precision of the result would suffer otherwise.
+        Type of all products, float32 or float64. Long sums over rows are accumulated in float64.
     n_threads : int
-        Threads used by the products that are our own.
+        Number of threads of products in the C++ core.
     n_missing : int
-        Features that rows lack because nothing like them was met when the map was fitted, counted
-        over all rows; 0 for maps without such features.
+        Number of features that rows lack because ``fit`` did not see them, such as unseen bins,
+        summed over the rows; 0 for maps without such features.
     shuffled : bool
-        Whether columns are in random order already, and neighbours are made together.
+        Whether columns are in random order already, and neighbours are computed together.
     device : Device or None
-        Where vectors that products take and return may live beside the processor.
+        Device of the vectors that products take and return; None is the processor.
     """
 
     shape: tuple[int, int]

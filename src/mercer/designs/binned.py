@@ -21,28 +21,28 @@ __all__ = ["Binned"]
 class Binned(Design):
     """One code per row and grid: exactly one column of every grid is non-zero in a row.
 
-    Nothing but the codes is stored, grid after grid in the narrowest unsigned integers that fit:
-    the value of every non-zero is the same number, ``scale``.
+    The design stores the codes only, grid after grid in the narrowest unsigned integers that fit.
+    All non-zeros have the same value, ``scale``.
 
     Parameters
     ----------
     codes : ndarray of shape (R, n), uint8, uint16 or uint32
-        ``codes[r, i]`` is the column of row i within grid r. A code beyond the grid's columns means
-        that the row has no column in it.
+        Codes: ``codes[r, i]`` is the column of row i within grid r. A code beyond the columns of
+        the grid means that the row has no column in it.
     offsets : ndarray of shape (R + 1,), int64
-        First column of every grid; the last entry is D.
+        First column of each grid; the last entry is D.
     scale : float
-        The value of a non-zero, 1/sqrt(R) for an approximation of the kernel.
+        Value of the non-zeros, 1/sqrt(R) for an approximation of the kernel.
     dtype : dtype, default=float64
-        float32 or float64.
+        Type of products, float32 or float64.
     missing : bool, default=False
-        Whether codes beyond a grid's columns may occur.
+        Whether codes beyond the columns of a grid may occur.
     n_jobs : int or None, default=None
+        Number of threads of products; None means all.
     validate : bool, default=True
-        Whether to look through the codes for what ``missing=False`` rules out; products rely on it.
+        Whether to check the codes for ``missing=False``; products rely on it.
     n_missing : int, optional
-        How many codes are beyond their grid's columns, if known; otherwise they are counted when
-        asked for.
+        Number of codes beyond the columns of their grid, if known; otherwise counted at first use.
 
     Raises
     ------

@@ -19,19 +19,19 @@ __all__ = ["select", "side_by_side"]
 
 
 def select(design: Design, columns: ArrayLike) -> Design:
-    """A selection of the columns of a design, stored in the way that the design stores its own.
+    """Select columns of a design; the result has the storage of the design.
 
     Parameters
     ----------
     design : Design
-        A ``Lazy`` one becomes ``Dense``.
+        Design to select from. A selection of a ``Lazy`` design is ``Dense``.
     columns : array of int of shape (b,)
-        Increasing.
+        Indices of the columns, increasing.
 
     Returns
     -------
     Design of shape (n, b)
-        Of a ``Binned`` design, with a grid for every one that has a column among them.
+        Selected columns. A selection of a ``Binned`` design has the grids with a selected column.
 
     Raises
     ------
@@ -56,13 +56,13 @@ def select(design: Design, columns: ArrayLike) -> Design:
 
 
 def side_by_side(designs: Sequence[Design]) -> Design:
-    """The columns of several designs of the same rows, one design after the other.
+    """Concatenate the columns of several designs of the same rows.
 
     Parameters
     ----------
     designs : sequence of Design
-        At least one. Binned ones with one value and dtype stay binned; dense ones stay dense; a
-        mixture becomes sparse.
+        Designs, at least one. Binned designs of one value and dtype give a binned design, dense
+        designs a dense one, mixtures a sparse one.
 
     Examples
     --------

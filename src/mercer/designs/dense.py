@@ -14,17 +14,18 @@ from mercer.designs.base import Design, check_gram, float_dtype, transposed_prod
 
 __all__ = ["Dense"]
 
-_LONG = 16  # neighbouring columns, on average, that are copied together
+_LONG = 16  # mean length of runs of neighbouring columns from which they are copied as runs
 
 
 class Dense(Design):
-    """A design that holds its entries in an array.
+    """Design stored as an array.
 
     Parameters
     ----------
     array : ndarray of shape (n, D), float32 or float64
+        Entries of the matrix.
     n_jobs : int or None, default=None
-        Kept for designs derived from this one; products run on NumPy's own threads.
+        Number of threads of designs derived from this one; products use the threads of NumPy.
 
     Examples
     --------

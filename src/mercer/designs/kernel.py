@@ -39,62 +39,63 @@ from mercer.kernels.distances import add_products, centre_of_rows, fill
 __all__ = ["KernelColumns", "KernelMatrix", "column_numbers"]
 
 
-# Share of the available memory that a whole matrix may take unless the caller gives a budget.
+# Largest share of the available memory for a whole matrix, unless the caller gives a budget.
 WHOLE_SHARE = 0.7
 
-# Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
+# Side of a tile: its float64 entries fill one chunk of memory.
 _TILE = 2896
 
-# Bytes of rows that the core packs at a time.
+# Bytes of rows that the core packs together.
 _PACKED_BYTES = 2**27
 
-# Inputs up to which the core makes an entry in less time than it takes to write a copy.
+# Inputs up to which the core computes an entry faster than it writes a copy.
 _FEW_INPUTS = 100
 
-# Inputs up to which products make an entry in the time that reading it from memory takes.
+# Inputs up to which computing an entry in a product is as fast as reading it from memory.
 _QUICK_INPUTS = 16
 
-# Time of the profile of an entry, in inputs of a row.
+# Time of the profile of an entry, in units of the time per input.
 _PROFILE_COST = 28
 
 
 class KernelColumns(Design):
-    """The kernel of every row against every landmark, Z = k(X, L): a lazy design.
+    """Kernel values between rows and landmarks, Z = k(X, L), as a lazy design.
 
-    Products generate entries as they go and forget them. Entries are of the design's dtype; a
-    product with a float64 vector is summed up and returned in float64 all the same, so that a
-    solver with float64 unknowns loses nothing but what the entries have lost.
+    Products compute entries at each use and store none. Entries have the dtype of the design. A
+    product with a float64 vector is summed and returned in float64, so that only the entries are
+    rounded.
 
     Parameters
     ----------
     X : array or CSR of shape (n, d), or texts of shape (n,)
-        Checked: finite, C-ordered or canonical CSR, float32 or float64; or an array of strings. It
-        may be a read-only memory map, of which only what is asked for is read.
+        Checked rows: finite, C-ordered or canonical CSR, float32 or float64; or an array of
+        strings. A read-only memory map is read in parts.
     kernel : Kernel
-        With its scale in numbers.
+        Kernel with its ``gamma`` as a number.
     landmarks : array or CSR of shape (p, d), or texts of shape (p,), default=None
-        Checked as X is, and prepared already. None means X itself: Z is then the kernel matrix,
-        symmetric, and products make every pair of rows once.
+        Checked and prepared landmarks. None means X itself: Z is then the symmetric kernel matrix,
+        and products compute each pair of rows once.
     dtype : dtype, default=None
-        float32 or float64; None means that of X, float64 for texts. In float32 entries are right
-        to 2e-5 of the kernel's largest value, and far faster to make than in float64.
+        Type of the entries, float32 or float64; None means that of X, float64 for texts. float32
+        entries have an error of at most 2e-5 of the largest kernel value and take far less time.
     prepare : callable, default=None
-        What rows of X go through before the kernel sees them, a chunk at a time, such as the
-        ``transform`` of a fitted scaler.
+        Function applied to chunks of X before the kernel, such as the ``transform`` of a fitted
+        scaler.
     n_jobs : int or None, default=None
-        Threads of products; None means all.
+        Number of threads of products; None means all.
 
     Attributes
     ----------
     symmetric : bool
         Whether the landmarks are the rows.
     device : Device or None
-        Where entries are made; None is the processor without PyTorch.
+        Device that computes the entries; None is the processor without PyTorch.
 
     Raises
     ------
     TypeError, ValueError
-        If the kernel's scale still follows from data, or X and landmarks do not fit each other.
+        If ``gamma`` of the kernel is not a number, or X and landmarks have different shapes or
+        kinds.
 
     Examples
     --------
@@ -346,12 +347,12 @@ class KernelColumns(Design):
         return few and self.symmetric and self.dtype == np.float32
 
     def held(self, budget: float | None = None) -> KernelColumns:
-        """This design with its matrix in memory where it fits, otherwise itself.
+        """Return this design with its matrix in memory, or itself if the matrix does not fit.
 
         Parameters
         ----------
         budget : float or None, default=None
-            Bytes that the matrix may take; None means seven tenths of what is available.
+            Largest size of the matrix in bytes; None means 0.7 times the available memory.
 
         Returns
         -------
@@ -390,17 +391,18 @@ class KernelColumns(Design):
 
 
 class KernelMatrix(KernelColumns):
-    """A kernel design that holds its matrix.
+    """Kernel design with its matrix in memory.
 
     Parameters
     ----------
     design : KernelColumns
+        Lazy design of the matrix.
     matrix : ndarray of shape (n, p), default=None
-        Its entries, if they are known.
+        Entries, if they are known; otherwise they are computed.
 
     See Also
     --------
-    KernelColumns.held : makes it where it fits.
+    KernelColumns.held : returns such a design if the matrix fits into memory.
 
     Examples
     --------

@@ -16,32 +16,32 @@ from mercer.kernels.distances import fill_fixed
 
 __all__ = ["FixedPointKernel"]
 
-# Distance of fixed-point numbers of 16 bits between 0 and 1.
+# Spacing of 16-bit fixed-point numbers between 0 and 1.
 _UNIT = 1.0 / 65535
 
-# Kernels of the core whose values are no numbers between 0 and 1.
+# Kernels of the core whose values are not in [0, 1].
 _UNBOUNDED = ("sqeuclidean", "cityblock")
 
 
 class FixedPointKernel(KernelColumns):
-    """A kernel design that holds half of its symmetric matrix, an entry in 16 bits.
+    """Kernel design that stores half of its symmetric matrix with 16 bits per entry.
 
-    Products with float32 vectors take the entries from memory, which are then right to 8e-6 of
-    the kernel's largest value. Those with float64 vectors generate them as the design does that
-    this one is made of: true residuals are of the true matrix.
+    Products with float32 vectors use the stored entries, which have an error of at most 8e-6 of the
+    largest kernel value. Products with float64 vectors, such as true residuals, compute the exact
+    entries.
 
     Parameters
     ----------
     design : KernelColumns
-        One that ``fits``.
+        Design for which ``fits`` is True.
 
     Raises
     ------
     ValueError
-        If it is not symmetric, of float32 and of a kernel of the core with values in [0, 1], or
-        holds its matrix already.
+        If ``design`` is not symmetric, not float32, stores its matrix already, or has a kernel that
+        is not in the C++ core or has values outside [0, 1].
     MemoryError
-        If the numbers do not fit.
+        If the entries do not fit into memory.
 
     Examples
     --------

@@ -31,14 +31,13 @@ Prepare = Callable[[Any], Any]
 # Name, parameter and scale of the inputs under which the core knows a kernel.
 InCore = tuple[str, float, NDArray[np.float64]]
 
-# Columns of a float32 matrix whose products with a vector are summed in float32: more terms would
-# cost digits.
+# Columns of a float32 matrix per float32 sum in a product with a vector: longer sums lose digits.
 _EXACT_COLUMNS = 512
 
-# Columns of a float32 operand up to which the core's product takes less time than that of BLAS.
+# Columns of a float32 operand up to which the product of the core is faster than that of BLAS.
 _FEW_COLUMNS = 32
 
-# CSR rows with at most this number of inputs, or at least this share of non-zeros, are written out.
+# CSR rows with at most this number of inputs, or at least this share of non-zeros, become dense.
 _FEW_INPUTS = 512
 _FILLED_SHARE = 0.05
 

@@ -23,20 +23,22 @@ class BlockMap(Protocol):
 
 
 class Lazy(Design):
-    """A design that regenerates its columns whenever they are asked for.
+    """Design that computes its columns at each use and stores none.
 
     Parameters
     ----------
     X : array, CSR or PreparedRows of shape (n, d)
-        The data.
+        Rows that the map is applied to.
     feature_map : object with ``transform_block(X, columns)``
-        A fitted map.
+        Fitted map.
     n_columns : int
         Number of columns D of the map.
     dtype : dtype, default=float64
+        Type of the columns and products.
     block_size : int, default=512
-        Columns generated at a time; at most n * block_size numbers are in memory besides X.
+        Number of columns computed together; at most n * block_size numbers are in memory besides X.
     n_jobs : int or None, default=None
+        Number of threads of products; None means all.
     """
 
     shuffled = True

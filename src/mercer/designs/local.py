@@ -25,7 +25,7 @@ from mercer.kernels import Kernel
 
 __all__ = ["FEW_ROWS", "LeafBlock", "Local"]
 
-FEW_ROWS = 16  # for which threads do not pay
+FEW_ROWS = 16  # rows up to which threads do not pay
 
 
 @dataclass(frozen=True)
@@ -45,27 +45,31 @@ class LeafBlock:
 
 
 class Local(Design):
-    """Kernels of every row against the landmarks of its leaves, and the leaves themselves.
+    """Kernel values between each row and the landmarks of its leaves, and one column per leaf.
 
     ::
 
         Z = [ s_l(x) k(x, x_j) for every leaf l and landmark j of it,   s_l(x) for every leaf l ]
 
-    where s_l(x) is the share of leaf l in the answer for x, mostly 0: products make the blocks of
-    the leaves one by one, and forget them.
+    where s_l(x) is the weight of leaf l at x, mostly 0. Products compute the blocks of the leaves
+    one by one and store none.
 
     Parameters
     ----------
     X : array or CSR of shape (n, d)
+        Rows of the design.
     kernel : Kernel
-        With its scale in numbers.
+        Kernel with its ``gamma`` as a number.
     landmarks : array or CSR of shape (p, d)
+        Rows at which the kernel is evaluated.
     blocks : sequence of LeafBlock
-        In the order of their leaves.
+        Rows and landmarks of each leaf, in the order of the leaves.
     n_members : int
-        Landmarks of all leaves.
+        Number of landmarks, summed over the leaves.
     n_leaves : int
+        Number of leaves.
     n_jobs : int or None, default=None
+        Number of threads of products; None means all.
 
     Examples
     --------

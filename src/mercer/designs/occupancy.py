@@ -12,16 +12,16 @@ __all__ = ["Occupancy"]
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Sizes of the bins of all grids: how many rows share one.
+    """Sizes of the bins of all grids, as numbers of rows.
 
     Parameters
     ----------
     largest : ndarray of shape (R,), int64
-        Rows in the fullest bin of every grid.
+        Number of rows in the fullest bin of each grid.
     counts : ndarray of shape (m,), int64
-        The sizes that occur, ascending, each at least 1: columns without a row are no bins.
+        Sizes that occur, ascending, each at least 1: empty columns are no bins.
     n_bins : ndarray of shape (m,), int64
-        How many bins, over all grids, have that size.
+        Number of bins of each size, summed over the grids.
     n_rows : int
         Number of rows.
 

@@ -17,12 +17,14 @@ __all__ = ["Sparse"]
 
 
 class Sparse(Design):
-    """A design that holds its entries as compressed sparse rows.
+    """Design stored as compressed sparse rows.
 
     Parameters
     ----------
     matrix : SciPy sparse array or matrix of shape (n, D), float32 or float64
+        Entries of the matrix.
     n_jobs : int or None, default=None
+        Number of threads of products; None means all.
 
     Examples
     --------

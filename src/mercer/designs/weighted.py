@@ -22,17 +22,18 @@ class Weighted(Binned):
     Parameters
     ----------
     codes : ndarray of shape (R, n), uint8, uint16 or uint32
-        As for :class:`Binned`; a code beyond the grid's columns means that the row has no column
-        in it, whatever its value.
+        Codes as in :class:`Binned`; a code beyond the columns of the grid means that the row has no
+        column in it, and its value is ignored.
     values : ndarray of shape (R, n)
-        ``values[r, i]`` is the entry of row i within grid r. They are kept in float32.
+        Values: ``values[r, i]`` is the entry of row i within grid r, stored in float32.
     offsets : ndarray of shape (R + 1,), int64
-        First column of every grid; the last entry is D.
+        First column of each grid; the last entry is D.
     dtype : dtype, default=float64
-        float32 or float64: the type of products.
+        Type of products, float32 or float64.
     n_jobs : int or None, default=None
+        Number of threads of products; None means all.
     n_missing : int, optional
-        How many codes are beyond their grid's columns, if known.
+        Number of codes beyond the columns of their grid, if known.
 
     Raises
     ------

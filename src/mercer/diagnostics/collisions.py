@@ -27,25 +27,26 @@ _LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)  # shares of the bins, for quan
 def predicted_speedup(
     threads: ArrayLike, n_columns: ArrayLike, row_nonzeros: ArrayLike
 ) -> NDArray[np.float64]:
-    """Least speed-up of parallel coordinate descent, in rounds rather than in seconds.
+    """Least speed-up of parallel coordinate descent, as a ratio of numbers of rounds.
 
     ``S(τ) = τ / (1 + (ω - 1)(τ - 1) / (D - 1))`` for τ simultaneous updates of D columns, where no
-    row has more than ω non-zeros. This is the worst case: measured rounds may do better, and
-    seconds depend on the machine, too.
+    row has more than ω non-zeros. This is the worst case: measured numbers of rounds may be
+    smaller. Times depend on the machine too.
 
     Parameters
     ----------
     threads : array of numbers
-        Simultaneous updates τ, >= 1. More of them than columns find nothing to do: S(τ) = S(D).
+        Number of simultaneous updates τ, >= 1. S(τ) = S(D) for τ > D.
     n_columns : array of numbers
-        D, >= 1.
+        Number of columns D, >= 1.
     row_nonzeros : array of numbers
-        ω, at least 1 and at most D; R for random binning, D for dense features.
+        Largest number of non-zeros ω of a row, from 1 to D; R for random binning, D for dense
+        features.
 
     Returns
     -------
-    float64 array of the shape that the arguments have together
-        From 1, for τ = 1 or dense features, to D / ω for τ >= D.
+    float64 array of the broadcast shape of the arguments
+        Speed-up, from 1 for τ = 1 or dense features to D / ω for τ >= D.
 
     Raises
     ------
@@ -78,14 +79,14 @@ def asymptotic_speedup(kappa_bar: ArrayLike, a: ArrayLike) -> NDArray[np.float64
     Parameters
     ----------
     kappa_bar : array of numbers
-        κ̄ = D / R, the mean number of bins in a grid, >= 1.
+        Mean number of bins in a grid, κ̄ = D / R, >= 1.
     a : array of numbers
-        Updates beyond the first as a multiple of κ̄, >= 0; infinity is allowed.
+        Number of updates beyond the first as a multiple of κ̄, >= 0; infinity is allowed.
 
     Returns
     -------
-    float64 array of the shape that the arguments have together
-        ``(a κ̄ + 1) / (1 + a)``: (κ̄ + 1) / 2 for a = 1, and κ̄, which nothing exceeds, for a = ∞.
+    float64 array of the broadcast shape of the arguments
+        Speed-up ``(a κ̄ + 1) / (1 + a)``: (κ̄ + 1) / 2 for a = 1, and its upper bound κ̄ for a = ∞.
 
     Raises
     ------
@@ -116,9 +117,9 @@ class Collisions:
     Parameters
     ----------
     occupancy : Occupancy
-        Sizes of the bins of the R grids, each of which has a bin for every row.
+        Sizes of the bins of the R grids.
     unseen : float or None, default=None
-        Share of the pairs of a new row and a grid whose bin no row of the fit is in.
+        Share of the pairs of a new row and a grid whose bin contains no training row.
 
     Examples
     --------
@@ -220,12 +221,11 @@ def collisions(model: Any, X: Any = None) -> Collisions:
     Parameters
     ----------
     model : KernelRegressor, KernelClassifier, RandomBinning or design
-        A fitted estimator whose map is random binning, such a map, or the design of the rows it was
-        fitted to.
+        Fitted estimator with random binning, fitted map, or the design of its training rows.
     X : array, data frame or CSR of shape (n, d), default=None
-        New rows as the model takes them, to count their bins that no row of the fit is in. Many
-        such bins mean that gamma is too large for the number of rows: predictions fall back on the
-        constant. Not for a design alone.
+        New rows in the form that the model takes, to count their bins without a training row. Many
+        such bins mean that gamma is too large for the number of rows: predictions tend to the
+        constant term. Leave it out if ``model`` is a design.
 
     Raises
     ------

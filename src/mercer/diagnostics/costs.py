@@ -21,22 +21,25 @@ _WORD = 8  # bytes of a number in double precision
 
 @dataclass(frozen=True)
 class EpochCost:
-    """The cost of one pass over all blocks.
+    """Cost of one pass of block coordinate descent over all blocks.
 
     Parameters
     ----------
     n_blocks : int
+        Number of blocks.
     flops : dict of str to float
-        By phase, over the epoch, on the machine that does the most: up to constants.
+        Floating-point operations of the epoch per phase, up to constants, on the machine with the
+        most work.
     words : dict of str to float
-        Numbers sent, by what they are: "gram", and in the extended form "data", "weights" and
-        "right-hand sides".
+        Numbers sent per kind: "gram", and in the extended form "data", "weights" and "right-hand
+        sides".
     block_bytes : float
-        A block of columns on one machine.
+        Size in bytes of a block of columns on one machine.
 
     Attributes
     ----------
     total_flops, total_words, total_bytes : float
+        Sums of ``flops`` and ``words``, and the bytes sent.
 
     Examples
     --------
@@ -85,18 +88,19 @@ def epoch_cost(
     Parameters
     ----------
     method : {"exact", "nystroem", "fourier"}
-        The full kernel, Nyström's restricted span, random features.
+        Columns: full kernel, Nyström landmarks, or random features.
     n_rows : int
-        n.
+        Number of rows n.
     n_features : int, optional
-        p; to be left out for the full kernel, which has n.
+        Number of columns p; leave it out for the full kernel, where it is n.
     block_size : int
-        b, at most p. A last block of less than b columns counts as a part of one.
+        Number of columns b of a block, at most p. A smaller last block counts in proportion.
     n_outputs, n_machines : int, default=1
-        k and M.
+        Numbers of outputs k and of machines M.
     n_inputs : int, optional
-        d, or the mean number of non-zeros of a row; needed by the extended form.
+        Number of inputs d, or the mean number of non-zeros of a row; required if ``extended``.
     extended : bool, default=False
+        Whether to count the operations that compute a block and all numbers sent.
 
     Raises
     ------
@@ -152,13 +156,14 @@ def epoch_cost(
 
 
 def kernel_bytes(n_rows: int, itemsize: int = _WORD) -> float:
-    """Bytes of a kernel matrix that is held whole.
+    """Size in bytes of a kernel matrix stored whole.
 
     Parameters
     ----------
     n_rows : int
+        Number of rows of the matrix.
     itemsize : int, default=8
-        Of one entry.
+        Size of one entry in bytes.
 
     Examples
     --------

@@ -31,11 +31,11 @@ class KernelError:
     Parameters
     ----------
     spectral : float
-        ``|K - Z Zᵀ| / |K|`` in the spectral norm, the largest absolute eigenvalue.
+        Relative error ``|K - Z Zᵀ| / |K|`` in the spectral norm, the largest absolute eigenvalue.
     frobenius : float
-        The same in the Frobenius norm, the root of the sum of squares.
+        Relative error in the Frobenius norm, the root of the sum of squares.
     n_rows : int
-        Rows n of K.
+        Number of rows n of K.
     """
 
     spectral: float
@@ -44,27 +44,25 @@ class KernelError:
 
 
 def kernel_error(truth: Any, features: Any) -> KernelError:
-    """The distance of the inner products of features from a kernel matrix.
+    """Distance between the inner products of features and a kernel matrix.
 
-    The Lanczos method finds the spectral norm from products with K and Z alone: no other matrix of
-    the size of K is held. Everything is computed in float64; features of a lazy design stay
-    float32 if they are.
+    The Lanczos method computes the spectral norm from products with K and Z; no other matrix of the
+    size of K is stored. Computations are in float64, except for float32 features of a lazy design.
 
     Parameters
     ----------
     truth : array of shape (n, n), or pair (kernel, X)
-        The kernel matrix K; or a kernel, as :func:`mercer.kernels.get` takes it, and the rows whose
-        kernel matrix is meant.
+        Kernel matrix K, or a kernel as for :func:`mercer.kernels.get` and the rows X of K.
     features : array or CSR of shape (n, D), design or fitted feature map
-        Z, or the map that makes it from X, which then has to be given in ``truth``.
+        Features Z, or a map that computes Z from the X in ``truth``.
 
     Raises
     ------
     TypeError, ValueError
-        If ``truth`` is no symmetric matrix of finite numbers or all zero, or the features are not
-        of as many rows.
+        If ``truth`` is zero or no symmetric matrix of finite numbers, or if the numbers of rows
+        differ.
     MemoryError
-        If K would not fit.
+        If K would not fit into memory.
 
     Examples
     --------

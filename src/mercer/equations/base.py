@@ -23,7 +23,7 @@ from mercer.problem import Problem
 
 __all__ = ["Equations", "Functions"]
 
-_EXAMPLES = 4  # rows of a lazy design whose entries stand for the map or kernel that makes them
+_EXAMPLES = 4  # rows of a lazy design whose entries identify its map or kernel
 
 Arrays = dict[str, NDArray[np.float64]]
 

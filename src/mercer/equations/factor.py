@@ -13,12 +13,12 @@ from mercer._runtime.arrays import check_memory
 
 __all__ = ["LARGE", "Factor", "lower", "lower_in_place"]
 
-# Side from which matrices are factorised in this file: threads of OpenBLAS's own factorisation are
-# known to crash on matrices of side 20000, while their products are sound.
+# Side from which this module factorises instead of OpenBLAS, whose threaded factorisation crashes
+# on matrices of side 20 000; its products are sound.
 LARGE = 8192
 
 _BLOCK = 2048  # side of a block
-_IN_PLACE = 4096  # side from which memory counts for more than threads that begin anew
+_IN_PLACE = 4096  # side from which saving memory matters more than restarting threads
 
 
 class Factor:

@@ -16,7 +16,7 @@ from mercer.equations.parts import RowPart
 
 __all__ = ["DeviceFactor", "DevicePart", "row_part"]
 
-_WIDENED = 2**25  # entries of columns that are widened to float64 at a time
+_WIDENED = 2**25  # entries of columns converted to float64 together
 
 
 class DevicePart(RowPart):

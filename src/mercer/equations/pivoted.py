@@ -11,8 +11,9 @@ from mercer.designs import Dense, KernelColumns
 
 __all__ = ["pivoted_lower"]
 
-_BLOCK = 256  # pivots that are proposed together
-# Share of the largest residual below which a proposal waits: those of one block may be alike.
+_BLOCK = 256  # pivots proposed together
+# Residual, relative to the largest, below which a proposed pivot waits: pivots of one block may be
+# similar rows.
 _SHARE = 0.25
 
 

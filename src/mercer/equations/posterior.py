@@ -40,7 +40,7 @@ __all__ = [
     "prior_variance",
 ]
 
-_COPIES = 3.0  # matrices of the side of a factor that are in memory while it is made
+_COPIES = 3.0  # matrices of the size of a factor in memory while it is computed
 
 Prepare = Callable[[Any], Any]  # rows as given into rows as the map takes them
 
@@ -169,7 +169,7 @@ class FeatureKernel:
         return _prior(self.map, X, np.asarray(squares).ravel())
 
 
-_LEAST = 1e-12  # 1 − h of a row: rounding is not to bring it to 0
+_LEAST = 1e-12  # least 1 − h of a row: rounding must not make it 0
 
 
 def _prior(

@@ -14,8 +14,8 @@ from mercer.designs.kernel_rows import times
 
 __all__ = ["LEAST_SINGLE", "kernel_ridge", "refined_kernel_ridge", "ridge_regressions"]
 
-LEAST_SINGLE = 7e-4  # ridge, per unit of the diagonal, below which float32 leaves no digits
-_REFINED = 0.02  # ridge below which the rounding of float32 takes a second step
+LEAST_SINGLE = 7e-4  # ridge, relative to the diagonal, below which float32 has no correct digits
+_REFINED = 0.02  # ridge below which float32 needs a second refinement step
 
 
 def kernel_ridge(

@@ -27,10 +27,10 @@ from mercer.maps.grids import RandomGrids
 
 __all__ = ["RandomBinning"]
 
-_PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
-_MAX_HASHED = 2**31  # columns of a grid of hashed boxes
-_MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
-_FEW_CODES = 50_000  # for which the core starts no threads
+_PIECE_BYTES = 32 * 2**20  # bytes of rows prepared and binned together
+_MAX_HASHED = 2**31  # most columns of a grid of hashed boxes
+_MANY_MISSING = 1 / 3  # share of unseen boxes from which a warning is issued
+_FEW_CODES = 50_000  # codes up to which the core starts no threads
 
 
 @documented(SHARED)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # which imports this module
 
 __all__ = ["design_on"]
 
-_KEY_BYTES = 56.0  # bytes that a key takes with what is made to number it
-_KEYS_SHARE = 0.1  # of the free memory, for the keys that are numbered together
-_ROWS_SHARE = 0.3  # the same for rows, which stay there if they fit
-_MOST_GRIDS = 32  # whose keys are made together
+_KEY_BYTES = 56.0  # bytes per key, with the arrays that number it
+_KEYS_SHARE = 0.1  # share of the free memory for keys numbered together
+_ROWS_SHARE = 0.3  # largest share of the free memory for rows that stay on the device
+_MOST_GRIDS = 32  # most grids whose keys are computed together
 
 
 def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool = False) -> DeviceBinned:

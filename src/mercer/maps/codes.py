@@ -13,8 +13,8 @@ from mercer._runtime.rows import is_sparse
 
 __all__ = ["buffers", "in_bytes", "warn_spread"]
 
-_SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
-_MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
+_SPREAD = 0.4  # smooth edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
+_MUCH_SPREAD = 10.0  # factor of that variance from which a warning is issued
 
 
 def buffers(X: Matrix) -> Any:

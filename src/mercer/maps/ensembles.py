@@ -24,8 +24,8 @@ __all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
 # Cuts by a plane or a threshold: below(X) says for rows X and each feature on which side they are.
 Cuts = Callable[[Any], NDArray[np.bool_]]
 
-_CHUNK_BYTES = 4 * 2**20  # bytes of rows of a chunk, which is passed over several times
-_PARAMETER_BYTES = 64 * 2**20  # bytes of parameters of the features that are made together
+_CHUNK_BYTES = 4 * 2**20  # bytes of a chunk of rows, which is read several times: cache size
+_PARAMETER_BYTES = 64 * 2**20  # bytes of parameters of the features drawn together
 
 
 @dataclass(eq=False, repr=False)

@@ -23,15 +23,15 @@ from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]
 
-# Inputs from which the product takes most of the time, and BLAS as little of it as the core. With
-# fewer inputs the threads of BLAS, which spin for a while after every product, slow ours down.
+# Inputs from which BLAS is as fast as the core. With fewer inputs the threads of BLAS, which spin
+# for a while after each product, slow down the threads of the core.
 _WIDE = 128
-_FEW_DRAWN = 2**17  # numbers of frequencies that are kept beside those of all columns
-# Products for which the core starts no threads: half a millisecond of one of them. A cosine takes
-# as long as _COSINE products.
+_FEW_DRAWN = 2**17  # most numbers of frequencies cached in addition to those of all columns
+# Multiplications up to which the core starts no threads: 0.5 ms of one thread. A cosine takes as
+# long as _COSINE multiplications.
 _FEW_PRODUCTS, _COSINE = 2**24, 16
-# Columns of weights up to which the core multiplies them by features in less time than it takes to
-# write features and read them again.
+# Columns of weights up to which a product in the core is faster than writing the features to memory
+# and reading them again.
 _FEW_WEIGHTS = 8
 
 

@@ -16,7 +16,7 @@ __all__ = ["SAMPLINGS", "draw", "next_power_of_two", "signs"]
 
 SAMPLINGS = ("iid", "orthogonal", "structured", "qmc")
 
-_NET_BITS = 32  # of a coordinate; what is returned is the middle of its cell
+_NET_BITS = 32  # bits of a coordinate; a point is the middle of its cell
 
 
 def draw(

@@ -14,8 +14,8 @@ from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomGrids"]
 
-_PARAMETER_BYTES = 24  # bytes of inverse width, shift and multipliers of one input in one grid
-_BATCH_BYTES = 64 * 2**20  # bytes of parameters of the grids that a pass draws together
+_PARAMETER_BYTES = 24  # bytes of inverse width, shift and multipliers per input and grid
+_BATCH_BYTES = 64 * 2**20  # bytes of parameters of the grids drawn together
 
 
 class RandomGrids(FeatureSequence):

@@ -19,7 +19,7 @@ from mercer.maps.frequencies import next_power_of_two, signs
 
 __all__ = ["Fastfood"]
 
-_DRAWN_BYTES = 96.0  # of a frequency while it is drawn: six arrays of float64, and their operands
+_DRAWN_BYTES = 96.0  # bytes per frequency while drawn: six float64 arrays and operands
 
 
 @dataclass

@@ -22,10 +22,10 @@ from mercer.kernels import Kernel, Stationary
 
 __all__ = ["GrowingFactor", "chosen", "pivoted_cholesky", "wide"]
 
-_BLOCK = 64  # pivots that are proposed together
-_CUT_OFF = 1e-12  # share of the trace that is rounding error
-_CANDIDATES = 2.0  # rows that a round keeps, per landmark, while it judges leverage
-_FIRST_ROUND = 2  # rows of the first round, per landmark
+_BLOCK = 64  # pivots proposed together
+_CUT_OFF = 1e-12  # share of the trace that counts as rounding error
+_CANDIDATES = 2.0  # rows kept per landmark in a round of leverage scores
+_FIRST_ROUND = 2  # rows per landmark in the first round
 
 
 def chosen(name: str, kernel: Kernel, X: Data, m: int, key: int) -> Any:

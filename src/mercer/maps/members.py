@@ -19,7 +19,7 @@ from mercer.maps.base import FeatureMap
 
 __all__ = ["Endless", "Excerpt", "FeatureSequence", "Members", "feature_sequence"]
 
-_LAST = 2**53  # places beyond could not be told apart in a model file
+_LAST = 2**53  # largest index: larger ones are not exact as float64 in a model file
 
 
 class FeatureSequence(FeatureMap):

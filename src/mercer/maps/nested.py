@@ -24,8 +24,8 @@ from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["Nested"]
 
-_CACHED_BYTES = 4 * CHUNK_BYTES  # base features up to this size are cached between passes
-_SKETCH_BYTES = 24.0  # bytes that drawing and multiplying take for every row and component
+_CACHED_BYTES = 4 * CHUNK_BYTES  # largest size of base features cached between passes
+_SKETCH_BYTES = 24.0  # bytes per row and component while the sketch is drawn and multiplied
 
 
 @dataclass(eq=False, repr=False)

@@ -31,11 +31,11 @@ __all__ = ["Nystroem"]
 
 _DEFAULT_COMPONENTS = 500
 
-# Euclidean length of a column of weights up to which features made in float32 are right to 1e-6:
-# it multiplies the rounding of the kernel.
+# Norm of a column of weights up to which float32 features have an error below 1e-6: the norm
+# multiplies the rounding error of the kernel.
 _TAME = 40.0
 
-# The same length of coefficients without whitening, where predictions are to be right to 1e-5.
+# Norm of coefficients without whitening up to which predictions have an error below 1e-5.
 _TAME_WEIGHTS = 400.0
 
 _CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
@@ -43,7 +43,7 @@ _CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
 # Eigenvalues of the landmarks' kernel matrix below this fraction of the largest are rounding error.
 _CUT_OFF = 1e-12
 
-# A negative eigenvalue beyond this fraction of the largest is no rounding error, even in float32.
+# Size of a negative eigenvalue, relative to the largest, that exceeds rounding even in float32.
 _INDEFINITE = 1e-4
 
 

@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 # The same as in growth.hpp, which cuts arrays; CSR is cut here.
-_SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
-_DRAWS = 4  # directions tried where many rows lie on the cut itself
-_EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
-_NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
-_USUAL_OVERLAP = 0.05
-MOST_GROWTH = 1.6  # rows of all leaves of a tree that this overlap may make, in units of the rows
-_GATHERED_BYTES = 2**20  # of rows that are projected at a time
+_SAMPLE = 1000  # rows of a node that determine the covariance of a cut direction
+_DRAWS = 4  # directions tried if many rows lie on the cut
+_EXCESS = 0.1  # largest excess of a side, as a share of the rows, unless all draws fail
+_NARROWEST = 1e-5  # least width of a blend in units of the spread, above float32 rounding
+_USUAL_OVERLAP = 0.05  # default share of the rows on each side of a cut in both sides
+MOST_GROWTH = 1.6  # largest ratio of the leaves' rows to the rows of the data
+_GATHERED_BYTES = 2**20  # bytes of rows projected together
 
 
 @dataclass(frozen=True)

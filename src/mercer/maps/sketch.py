@@ -16,7 +16,7 @@ from mercer.maps.frequencies import next_power_of_two
 
 __all__ = ["SKETCHES", "GaussianSketch", "HadamardSketch", "PassingGaussianSketch", "sketch_from"]
 
-_CACHE_BYTES = 2**20  # bytes of rows that are transformed together: they stay in the cache
+_CACHE_BYTES = 2**20  # bytes of rows transformed together: they stay in the processor cache
 
 
 @dataclass

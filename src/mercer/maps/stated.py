@@ -15,7 +15,7 @@ from mercer.kernels.base import Gamma
 
 __all__ = ["StatesKernel", "is_number", "meant_for"]
 
-_TOO_MANY = 2**31  # features, which no number is meant for
+_TOO_MANY = 2**31  # number of features above which an argument is surely a mistake
 
 
 class StatesKernel(BaseEstimator):

@@ -27,9 +27,9 @@ from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["HashedNGrams"]
 
-_LARGEST = 2**31 - 1  # columns, so that 32-bit indices do
-_PIECE = 2**22  # characters of the texts that are hashed together
-_BYTES_PER_CHARACTER = 64.0  # bytes of tokens, hashes and entries of n-grams of a piece of texts
+_LARGEST = 2**31 - 1  # most columns, for 32-bit indices
+_PIECE = 2**22  # characters of the texts hashed together
+_BYTES_PER_CHARACTER = 64.0  # bytes of tokens, hashes and n-gram entries per character
 _REMEMBERED = 2**20  # tokens whose hashes are cached
 _ASCII, _UNICODE = 2**7, 0x110000  # code points
 

@@ -20,40 +20,39 @@ __all__ = ["feed", "to_onnx"]
 
 
 def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> Any:
-    """A fitted model as one of ONNX, which runs without Python.
+    """Convert a fitted model to ONNX, which runs without Python.
 
-    Feature maps are folded into the weights, kernels are summed in chunks of rows, so that a row
-    takes some kilobytes while it is predicted, and leaves of local machines see only their rows.
-    Numbers are float32 where the model's are and its weights do not cancel, else float64.
+    Linear maps are folded into the weights. Kernels are summed in chunks of rows, so that the
+    prediction of a row takes some kilobytes. Leaves of local machines process only their own rows.
+    Numbers are float32 if the model is float32 and its weights do not cancel, else float64.
 
     Parameters
     ----------
     model : estimator
-        A fitted estimator of this package, or a pipeline; one with other steps than these is
-        converted by skl2onnx.
+        Fitted estimator of mercer, or a pipeline; skl2onnx converts steps of other packages.
     X : data frame or array of shape (n, d), default=None
-        A sample of rows, of which names and types of the inputs are taken. An array of numbers is
-        one input "X" (n, d); a frame, or an array of objects, has an input (n, 1) for every column.
-        None takes float32 numbers, and of a model of raw tables the columns of its fit. Labels are
-        texts, where an empty one is missing; dates are int64 microseconds since 1970, where the
-        least integer is missing. :func:`feed` makes such inputs.
+        Sample of rows with the names and types of the inputs. An array of numbers becomes one input
+        "X" (n, d); a frame, or an array of objects, becomes one input (n, 1) per column. None
+        means float32 numbers or, for a model of raw tables, the columns of the fit. Labels are
+        texts, with "" for a missing one; dates are int64 microseconds since 1970, with the least
+        integer for a missing one. :func:`feed` returns such inputs.
     target_opset : int or None, default=None
-        Version of the operators, at least 18; None means 18, which most runtimes know.
+        Version of the operators, >= 18; None means 18, which most runtimes support.
 
     Returns
     -------
     onnx.ModelProto
-        With the output "variable" (n, n_outputs) of a regressor or transformer; of a classifier
-        with "label" (n,), int64 or texts, and "probabilities" (n, n_classes) or, where its loss
-        models none, "scores": responses of the second of two classes (n, 1), or of all classes.
+        ONNX model. A regressor or transformer has the output "variable" (n, n_outputs). A
+        classifier has "label" (n,), int64 or texts, and "probabilities" (n, n_classes) or, if the
+        model has none, "scores": responses of the second of two classes (n, 1), or of all classes.
 
     Raises
     ------
     ImportError
-        Without the package onnx, and for steps of other packages without skl2onnx.
+        If onnx is not installed, or skl2onnx for steps of other packages.
     ValueError
-        In one sentence, for what ONNX cannot express: models of texts, callables as kernels,
-        random trees and planes; and for a model larger than 2 GB.
+        If ONNX cannot express the model (texts, callables as kernels, random trees and planes), or
+        the model is larger than 2 GB.
 
     Examples
     --------
@@ -139,19 +138,20 @@ def _by_skl2onnx(model: Any, X: Any, opset: int) -> Any:
 
 
 def feed(onnx_model: Any, X: Any) -> dict[str, NDArray]:
-    """The inputs of an exported model for a table: what a session of onnxruntime runs on.
+    """Return the inputs of an exported model for a table, for a session of onnxruntime.
 
     Parameters
     ----------
     onnx_model : onnx.ModelProto
-        From :func:`to_onnx`.
+        Model from :func:`to_onnx`.
     X : data frame or array of shape (n, d)
+        Rows to predict.
 
     Returns
     -------
     dict of ndarray
-        For every input its name and an array: of texts, "" where a label is missing; of int64
-        microseconds since 1970 for dates; or of numbers.
+        Array per input name: texts, with "" for a missing label; int64 microseconds since 1970 for
+        dates; or numbers.
 
     Raises
     ------

@@ -54,20 +54,20 @@ _TRUSTED_MODULES = (
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A fitted model with what is needed to use it on another table.
+    """A fitted model with the names that it needs for other tables.
 
     Parameters
     ----------
     model : estimator
-        The fitted model.
+        Fitted model.
     task : {"classification", "regression"} or None, default=None
-        What it was fitted for; None reads it off the model.
+        Task of the model; None derives it from the model.
     target : str or None, default=None
-        Name of the column it predicts.
+        Name of the column that the model predicts.
     feature_names : list of str or None, default=None
         Names of the input columns, in the order of the model.
     settings : dict, default={}
-        How it was made: whatever the writer wants to find again.
+        Facts about the fit, as chosen by the caller.
     mercer_version : str
         Version of mercer that wrote the file.
 
@@ -119,19 +119,19 @@ def save(
     feature_names: list[str] | None = None,
     settings: dict[str, Any] | None = None,
 ) -> int:
-    """Write a fitted model to a file, whole or not at all.
+    """Write a fitted model to a file, atomically.
 
-    The model goes to a temporary file in the same folder, which then takes the place of ``path``: a
-    full disk or an interrupt leaves what stood there before.
+    The function writes a temporary file in the same folder and then renames it to ``path``: a full
+    disk or an interrupt leaves the old file.
 
     Parameters
     ----------
     model : estimator
-        A fitted model of mercer. Its callbacks, which watch fits, are left out.
+        Fitted model of mercer. The file does not include its callbacks.
     path : str or path-like
-        The file to write; ``.skops`` is the customary ending.
+        File to write, usually with the ending ``.skops``.
     task, target, feature_names, settings
-        Kept beside the model, see :class:`SavedModel`.
+        Facts stored with the model, see :class:`SavedModel`.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def save(
     Raises
     ------
     TypeError
-        If the model holds something that a model file cannot carry, such as a Python function.
+        If the model contains an object that a model file cannot store, such as a Python function.
     OSError
         If the file cannot be written.
     ImportError
@@ -194,24 +194,24 @@ def dumps(model: Any) -> bytes:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read the model from a file that :func:`save` wrote.
 
-    Only types of mercer's own models and those that skops trusts are restored; nothing is
-    unpickled, and no code in the file runs.
+    The function restores only types of mercer and types that skops trusts. It unpickles nothing and
+    runs no code of the file.
 
     Parameters
     ----------
     path : str or path-like
-        The file.
+        File to read.
 
     Returns
     -------
     estimator
-        The fitted model; it predicts what the saved one did.
+        Fitted model, with the predictions of the saved one.
 
     Raises
     ------
     ValueError
-        If the file is no model of mercer's, is damaged, is of a later format, or holds a type that
-        is not trusted.
+        If the file is no model file of mercer, is damaged, has a later format, or contains a type
+        that is not trusted.
     OSError
         If the file cannot be read.
 
@@ -230,7 +230,7 @@ def trusted_types() -> list[str]:
     """Names of the types that a file of a model may hold, for tools that read skops files.
 
     MLflow takes them as ``skops_trusted_types``, ``skops.io.load`` as ``trusted``. :func:`load`
-    trusts the same ones and looks at more: whether the parts of a file fit each other.
+    trusts the same types and also checks that the parts of a file agree.
 
     Returns
     -------

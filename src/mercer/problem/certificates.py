@@ -15,7 +15,7 @@ __all__ = ["dual_gap", "dual_gaps", "dual_values"]
 
 
 def dual_gap(point: Point) -> float | None:
-    """F(θ) − D(a), an upper bound of F(θ) − min F, for the dual point a that θ suggests.
+    """F(θ) − D(a), an upper bound on F(θ) − min F, with the dual point a derived from θ.
 
     With a_i = ℓ'(y_i, u_i), moved to mean zero for an intercept and shrunk as far as an l1 part
     demands, D(a) = −(1/n) Σ s_i ℓ*(y_i, a_i) − Ω*(−Zᵀ(s·a)/n), where Ω*(v) is
@@ -24,7 +24,7 @@ def dual_gap(point: Point) -> float | None:
     Returns
     -------
     float or None
-        Summed over the outputs. Infinite for alpha = 0; None if the loss is not convex, or for
+        Gap, summed over the outputs. Infinite for alpha = 0; None if the loss is not convex, or for
         ``RKHSNorm``.
 
     Examples

@@ -36,32 +36,34 @@ class _Start(NamedTuple):
 
 
 class Problem:
-    """F, its derivatives and its subproblems, for solvers that know nothing of rows.
+    """Objective F of a design, targets, a loss and a penalty, with its derivatives.
 
-    ``at`` makes a :class:`Point`, in which everything at one θ shares a single product with the
-    design; ``value(theta)`` and its like are for a look at one number.
+    ``at`` returns a :class:`Point`, whose values at one θ share a single product with the design;
+    ``value(theta)`` and similar methods compute one quantity.
 
     Parameters
     ----------
     design : Design of shape (n, D)
     y : array of shape (n,) or (n, k)
-        Real targets, ±1, or class indicators, as the loss wants them. θ has as many dimensions.
+        Real targets, ±1, or class indicators, as the loss requires. θ has as many dimensions.
     loss : Loss
+        Loss of a response and a target.
     penalty : Penalty
+        Penalty of the weights.
     sample_weight : array of shape (n,), optional
-        Not negative, not all zero. Only their ratios count; weight 0 leaves a row out and weight 2
-        counts it twice.
+        Weights of the rows, >= 0 and not all 0. Only their ratios matter; weight 0 leaves out a row
+        and weight 2 counts it twice.
     fit_intercept : bool, default=True
-        Whether θ ends in a row for the intercept.
+        Whether the last row of θ is the intercept.
 
     Attributes
     ----------
     shape : tuple of int
         Shape of θ.
     dtype : numpy.dtype
-        That of the design and of θ. Sums and inner products are float64.
+        Type of the design and of θ. Sums and inner products are float64.
     separable : bool
-        Whether there are several outputs, each a problem of its own.
+        Whether there are several outputs, which are independent problems.
 
     Raises
     ------
@@ -132,7 +134,7 @@ class Problem:
 
     @property
     def device(self) -> Device | None:
-        """Where targets, weights and vectors are; None for NumPy arrays."""
+        """Device of targets, weights and vectors; None for NumPy arrays."""
         return device_of(self.y)
 
     def initial(self) -> NDArray:

@@ -17,18 +17,19 @@ __all__ = ["Point"]
 
 
 class Point:
-    """F and its derivatives at one θ; ``Problem.at`` makes it.
+    """Objective F and its derivatives at one θ, as returned by ``Problem.at``.
 
-    The responses are computed at once, everything else when it is first asked for; all of it stays
-    in the point. A point never changes, and its arrays are not to be written to.
+    The constructor computes the responses; other quantities are computed at first use and cached. A
+    point is immutable: do not write to its arrays.
 
     Parameters
     ----------
     problem : Problem
+        Problem of F.
     theta : array of the shape of the problem's θ
-        It is copied.
+        Variable θ, which is copied.
     responses : array of shape (n,) or (n, k), optional
-        Zw + b, where it is known already; else it costs one product with the design.
+        Responses Zw + b, if known; otherwise one product with the design computes them.
 
     Raises
     ------

@@ -73,12 +73,12 @@ SOLVERS: dict[str, type[Solver]] = {
     )
 }
 
-_DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
-_ALL_ROWS = 8000  # the same for the kernel matrix of all rows, which is made but once
-# Iterations take less time than the factor beyond so many rows (a seventh of it at 4000, a fiftieth
-# at 8000), unless the ridge is below this share of the kernel's diagonal.
+_DIRECT_SIDE = 4000  # largest side that "auto" factorises: a few seconds and 128 MB
+_ALL_ROWS = 8000  # largest kernel matrix of all rows that "auto" factorises: it is computed once
+# Rows above which iterations are faster than the factor (1/7 of its time at 4000 rows, 1/50 at
+# 8000), and the ridge, relative to the kernel's diagonal, below which they are not.
 _FEW_ROWS, _LEAST_RIDGE = 2000, 1e-4
-_SMALL = 2**22  # entries below which any design is as good as dense
+_SMALL = 2**22  # entries of a design that counts as small: it is treated like a dense one
 
 
 def names() -> list[str]:

@@ -21,10 +21,10 @@ from mercer.problem.place import at_design
 
 __all__ = ["NEAR", "PERFECT", "Clock", "OutOfRange", "Result", "Solver", "State", "TraceRow"]
 
-# Share of the loss of responding 0 below which an objective is that of a perfect fit: targets of
-# any unit are alike, and labels of one class, which an intercept alone fits, are fitted.
+# Objective, relative to the loss of the response 0, that counts as a perfect fit: independent of
+# the unit of the targets, and reached for labels of one class by the intercept alone.
 PERFECT = 1e-30
-NEAR = 1e-2  # distance of responses from the minimiser's up to which they are as good
+NEAR = 1e-2  # relative distance of responses from the minimiser that counts as converged
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from mercer.maps.local import LocalKernel
 
 __all__ = ["DeviceLeaves"]
 
-_SHARE = 0.3  # of the device's memory for the matrices of leaves that are solved together
-_STEPS = 4  # of refinement, at most, of factors in float32
-_FLAT = 1e-10  # the least curvature of a row, so that its share of the ridge is a number
-_HALVINGS = 30  # of a step of Newton's method, before a leaf stays where it is
+_SHARE = 0.3  # share of the device's memory for the matrices of leaves solved together
+_STEPS = 4  # most steps of refinement with float32 factors
+_FLAT = 1e-10  # least curvature of a row, so that its ridge is finite
+_HALVINGS = 30  # most halvings of a Newton step before a leaf keeps its iterate
 
 
 @dataclass

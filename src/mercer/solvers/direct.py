@@ -22,9 +22,9 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 __all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
 _FORMS = ("auto", "primal", "dual")
-_EXACT = 1e-8  # relative residual below which another product with all pairs of rows gains nothing
+_EXACT = 1e-8  # relative residual below which another refinement gains nothing
 _WEAK = 1e-9  # alpha, relative to the normal matrix, below which rounding hides the penalty
-_POLISHED = 1e-6  # relative residual below which hard equations do not show in the model
+_POLISHED = 1e-6  # relative residual below which ill-conditioning does not affect the model
 
 
 @dataclass(kw_only=True)

@@ -26,11 +26,11 @@ from mercer.maps.members import Endless
 
 __all__ = ["SETTINGS", "DoublySGD", "Expansion", "batches"]
 
-_PIECE = 512  # features regenerated together
-_LEAST_SCALE = 1e-12  # of a model before it is multiplied in
-_ROWS_PER_FEATURE = 8  # of a batch, for a preconditioner that can be trusted
-_BATCH, _BLOCK = 8192, 1024
-_DECAY = 1e-4
+_PIECE = 512  # features computed together
+_LEAST_SCALE = 1e-12  # scale of the model below which it is multiplied into the coefficients
+_ROWS_PER_FEATURE = 8  # least rows of a batch per feature for a reliable preconditioner
+_BATCH, _BLOCK = 8192, 1024  # default rows and features of a step
+_DECAY = 1e-4  # default decay of the step length
 
 
 SETTINGS = entries(

@@ -16,10 +16,10 @@ from mercer.solvers.machine_newton import suits_rows
 
 __all__ = ["best_form", "in_span"]
 
-# Landmarks up to which whitening costs less than solvers gain by it: eigenvectors take some ten
-# times the flops of a Cholesky factor.
+# Landmarks up to which whitening saves time in total: the eigenvectors take about ten times the
+# flops of a Cholesky factor.
 _WHITENED = 5000
-# Capabilities that solvers of linear equations require if they look at rows.
+# Capabilities required by solvers of linear equations that use rows.
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 
 

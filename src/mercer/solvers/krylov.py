@@ -22,12 +22,12 @@ from mercer.solvers.base import State
 
 __all__ = ["KrylovState", "MachineSpace", "RidgeSpace", "is_rough_enough", "with_cached_kernel"]
 
-_FEW_OUTPUTS = 3  # up to which a kernel that is quickly generated is not worth its memory
+_FEW_OUTPUTS = 3  # outputs up to which a kernel that is fast to compute is not cached
 _COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
-_DRIFT = 0.1  # share of the true residual of a ridge problem that the recurrence may miss
-_SAMPLE = 256  # rows whose true residual stands for that of a sixteenth of all rows, or fewer
-_NEAR = 0.2  # share of the tolerance that a sampled miss may be, else the truth is made
-_MISS = 2.0  # ratio of the true residual of a machine to the recurrence that is tolerated
+_DRIFT = 0.1  # largest error of the recurrence, as a share of the true residual of a ridge problem
+_SAMPLE = 256  # rows of the sampled true residual; at most a sixteenth of all rows
+_NEAR = 0.2  # largest sampled error as a share of tol; above it, compute the full residual
+_MISS = 2.0  # largest accepted ratio of the true residual of a machine to the recurrence
 
 
 @dataclass(kw_only=True)

@@ -42,10 +42,10 @@ from mercer.solvers.smoothing import Smoothing
 
 __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
 
-_TOL = 1e-6  # relative residual at which factors in float32 need no more refinement
+_TOL = 1e-6  # relative residual at which refinement of float32 factors stops
 _ACCURATE = 1e-4  # relative residual above which leaves are solved again in float64
-_NEWTON = (Huber, Logistic, Multinomial, SmoothHinge, SquaredHinge)  # that the core minimises
-_BATCH = 64  # leaves between two looks at the clock and at the user's wish to stop
+_NEWTON = (Huber, Logistic, Multinomial, SmoothHinge, SquaredHinge)  # losses the core minimises
+_BATCH = 64  # leaves solved between two checks of the clock and of interrupts
 
 
 @dataclass(frozen=True)

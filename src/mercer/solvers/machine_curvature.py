@@ -19,7 +19,7 @@ __all__ = ["Curvature", "Reweighted", "Rows", "sums"]
 
 Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
 
-_FLAT = 1e-10  # second derivative, in the mean over rows, below which a constant has none
+_FLAT = 1e-10  # mean second derivative below which the constant term has no curvature
 
 
 class Curvature:

@@ -39,27 +39,27 @@ __all__ = ["MachineNewton", "MachineState", "is_by_rows", "suits_rows"]
 # A function of residuals and the places of their outputs among those at work.
 Inverse = Callable[[Rows, NDArray[np.int64]], Rows]
 
-_COARSE = 1e-3  # tol from which sums of products in float32 may stand for responses until the end
-_TRIALS = 30  # of the length of a step
-_SHORTER = 0.05  # least share of an interval, of either end, that a trial leaves
-_FLAT_SLOPE = 0.5  # slope of F at the end of a step, as a share of that at its start
-_IDLE = 3  # steps without a smaller residual that end the work
-_NOISE = 10.0 * float(np.finfo(np.float64).eps)  # rounding of F, relative
-# A factor of the kernel is weighted anew in every step for each output, which takes as long as some
-# products with the kernel for one output, and a hundred for many, which BLAS multiplies faster.
+_COARSE = 1e-3  # tol from which float32 sums of products are accurate enough for the responses
+_TRIALS = 30  # most trial step lengths in a line search
+_SHORTER = 0.05  # least distance of a trial from the ends of the interval, as a share of its length
+_FLAT_SLOPE = 0.5  # slope of F at the end of a step, relative to its start, that ends the search
+_IDLE = 3  # consecutive steps without a smaller residual that end the solver
+_NOISE = 10.0 * float(np.finfo(np.float64).eps)  # relative rounding error of F
+# Outputs up to which the factor of the kernel is weighted again in each step: per output this takes
+# as long as a few products with the kernel for one output, or a hundred for many outputs in BLAS.
 _FEW_OUTPUTS = 4
-_SHARE_OF_RANK = 0.35  # of that of a squared loss, whose factor is made but once
-# Relative change of every entry of the scale D up to which a preconditioner serves another step. A
-# row that had no curvature before is a direction of which it knows nothing: 84 iterations for 6
-# with the squared hinge (cod-rna, 10 000 rows).
+_SHARE_OF_RANK = 0.35  # rank relative to that of a squared loss, which is factorised only once
+# Relative change of the entries of the scale D up to which a preconditioner is reused. It ignores
+# rows that had no curvature before: with the squared hinge a reused one took 84 iterations instead
+# of 6 (cod-rna, 10 000 rows).
 _ALIKE = 0.3
-_SHARE_WITH = 0.6  # of the rows, those with curvature, up to which their kernel is worth its making
-_HARD = 1000.0  # condition of a step's equations from which few outputs have a factor at once
-_LONG = 60  # iterations of a step after which a factor, or one of more rows, is worth its time
-_MORE = 4  # times as many rows
-_SAMPLE = 4  # rows for one of the sample whose machine is the start
-_FEWEST = 500  # rows of a sample
-_OF_SAMPLE = 0.1  # tol for its machine, which differs from that of all rows by more
+_SHARE_WITH = 0.6  # largest share of rows with curvature for which a kernel of these rows pays
+_HARD = 1000.0  # condition number of a step above which few outputs get a factor at once
+_LONG = 60  # CG iterations of a step after which a factor, or a larger factor, pays
+_MORE = 4  # factor by which the rank of the preconditioner grows
+_SAMPLE = 4  # rows per row of the sample whose machine gives the first iterate
+_FEWEST = 500  # least number of rows of that sample
+_OF_SAMPLE = 0.1  # tol of the machine of the sample: its distance to the solution is larger
 
 
 def is_by_rows(problem: Problem) -> bool:

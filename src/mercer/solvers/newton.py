@@ -15,11 +15,11 @@ from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["NewtonCG"]
 
-# Steps are taken when the decrease is at least ACCEPT of the predicted one; the radius shrinks
-# below POOR and grows above GOOD, by factors from SHRINK to GROW.
+# Ratios of the actual to the predicted decrease: a step is accepted above ACCEPT, the radius
+# shrinks below POOR and grows above GOOD, by factors from SHRINK to GROW.
 _ACCEPT, _POOR, _GOOD = 1e-4, 0.25, 0.75
 _SHRINK, _HALVE, _GROW = 0.25, 0.5, 4.0
-_NOISE = 10.0  # rounding of F, in units of the dtype's precision
+_NOISE = 10.0  # rounding error of F, in units of the dtype's precision
 
 
 @dataclass(kw_only=True)

@@ -29,12 +29,12 @@ from mercer.solvers.local import solve_leaves
 
 __all__ = ["FileProgress", "FileSolution", "solve_through_files"]
 
-_SAMPLE = 2**18  # rows that the first cuts are drawn from: medians are right to a percent or so
-_SHARE = 0.5  # of the memory that there is: the rest is for chunks, leaves at work and what varies
-# Times that a node's rows are held: as they are in the file, as an array, and leaf by leaf.
+_SAMPLE = 2**18  # rows sampled for the first cuts: medians are accurate to about 1 %
+_SHARE = 0.5  # share of the memory for rows; the rest is for chunks, leaves and overhead
+# Copies of the rows of a node in memory: from the file, as an array, and leaf by leaf.
 _COPIES = 4.0
-_OF_CUTS = 48.0  # bytes of a row while it is projected and divided
-_BOOKKEEPING = 100.0  # bytes of a node's row besides: its places in leaves, coefficients in float64
+_OF_CUTS = 48.0  # bytes per row while it is projected and divided
+_BOOKKEEPING = 100.0  # bytes per row for indices in leaves and float64 coefficients
 
 
 @dataclass(frozen=True)

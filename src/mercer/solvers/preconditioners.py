@@ -38,29 +38,29 @@ __all__ = [
     "rank_for",
 ]
 
-POWERS = {"tempered": 0.25, "jacobi": 1.0}  # of the diagonal of ∇²F
+POWERS = {"tempered": 0.25, "jacobi": 1.0}  # power of the diagonal of ∇²F per preconditioner
 
 Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
-_RANK = 10.0  # rank / √n at which the factor costs as much as a few products with K
-_ENOUGH = 0.03  # residual of the diagonal, relative to the shift, that leaves a few iterations
+_RANK = 10.0  # rank / √n at which the factor takes as long as a few products with K
+_ENOUGH = 0.03  # diagonal residual / shift at which the factor suffices: few iterations remain
 _SHARE = 0.2  # share of the available memory for the factor
-_LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few products with K
-# Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
-# they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
+_LEAF = 320  # most rows of a leaf: inverses of all leaves take as long as a few products with K
+# Shift, relative to the diagonal, above which leaves cost more than they save, as there are few
+# iterations: 8 instead of 12 at .3 (covtype), 12 instead of 31 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
-# Share that few landmarks may leave of the others, in units of float32's precision: with less,
-# weights grow until their rounding shows; with more, the few fall short of all. F is .11 % above
-# its minimum, .16 % with a quarter of it or with four times as much (cod-rna, 1200 landmarks).
+# Residual, in units of eps(float32), below which landmarks are dropped. Smaller thresholds amplify
+# rounding, larger ones lose accuracy: F is .11 % above its minimum with this one, .16 % with a
+# quarter or four times of it (cod-rna, 1200 landmarks).
 _APART = 1.0
-_STRIP = 512  # rows of a triangle that are multiplied together
-_WIDE = 2048  # columns of it, where they are copied
-_SINGLE = 2048  # side from which the second factor of landmarks is made in float32, for its time
-_RAISED = 8.0  # units of float32's precision that are added to a unit diagonal
-# Shift, in units of the largest diagonal, from which F serves that float32 has rounded: iterations
-# stay the same.
+_STRIP = 512  # rows of a triangular matrix multiplied together
+_WIDE = 2048  # columns of a strip copied together
+_SINGLE = 2048  # side from which the second factor of landmarks is float32, to save time
+_RAISED = 8.0  # added to a unit diagonal, in units of float32's precision
+# Shift, relative to the largest diagonal entry, from which F may be float32: the number of
+# iterations stays the same.
 _SINGLE_SHIFT = 1e-3
-_LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
+_LEAST_SHIFT = 1e-6  # shift per row of a leaf below which a float32 inverse may be indefinite
 
 
 def of_diagonal(problem: Problem, kind: str) -> Callable[[NDArray], NDArray]:

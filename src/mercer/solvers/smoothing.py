@@ -19,11 +19,11 @@ from mercer.solvers.row_newton import newton_for
 
 __all__ = ["Smoothing"]
 
-_NARROWER = 4.0  # times less width, which leaves some 16 times less of a gap
-_SHARPER = 10.0  # times less residual of the smooth problem
-_FIRST_TOL = 1e-2  # of the smooth problem
-_IDLE = 3  # steps in a row without a better θ that end the search
-_LEAST_WIDTH = 64.0  # of the parabolas, in units of the targets' precision
+_NARROWER = 4.0  # factor by which the width h falls per round: the gap falls about 16-fold
+_SHARPER = 10.0  # factor by which the tolerance of the smooth problem falls
+_FIRST_TOL = 1e-2  # relative tolerance of the first smooth problem
+_IDLE = 3  # consecutive rounds without a better θ that end the search
+_LEAST_WIDTH = 64.0  # least width of the parabolas, in units of the targets' rounding error
 
 
 @dataclass(kw_only=True)

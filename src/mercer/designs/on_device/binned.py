@@ -22,8 +22,8 @@ from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceBinned"]
 
-_SUM_BITS = 62  # of the largest sum of whole numbers
-_LEAST_EXPONENT = -900  # of numbers that are told from zero, so that no power of two overflows
+_SUM_BITS = 62  # bits of the largest sum of integers
+_LEAST_EXPONENT = -900  # binary exponent below which numbers count as 0: no power of two overflows
 
 
 class DeviceBinned(DeviceTiles):

@@ -27,7 +27,7 @@ __all__ = [
 
 _LOW = 0xFFFFFFFF
 _MIXER = 0x7FEB352D
-_KEYS = 2**20  # that PyTorch makes at a time
+_KEYS = 2**20  # keys that PyTorch computes together
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceCosines"]
 
-_ROWS_SHARE = 0.3  # of the device's memory, up to which all rows stay there
+_ROWS_SHARE = 0.3  # largest share of the device's memory for rows that stay there
 
 
 class DeviceCosines(DeviceTiles):

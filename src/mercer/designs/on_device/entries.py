@@ -18,15 +18,14 @@ __all__ = ["KernelOf", "Rows", "prepared_rows", "tile"]
 
 _TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
 
-# Kernels that take every difference of coordinates by itself; others are functions of the sum of
-# their squares.
+# Kernels computed from single differences of coordinates; others use the sum of their squares.
 _DIRECT = ("cityblock", "laplacian", "cauchy")
 
-# An expanded square s of rows whose squares add up to S has lost too many digits to be kept below
-# share * S + beyond * max(S - start, 0), and is made once more from the differences.
+# (share, beyond, start) per dtype: a squared distance below share * S + beyond * max(S - start, 0),
+# where S is the sum of the squared norms, has lost digits and is recomputed from differences.
 _CANCELLED = {"float32": (1e-5, 1e-2, 32.0), "float64": (1e-6, 0.0, 0.0)}
-_ROOT_SHARE = 1e-3  # the same of float32 where a root magnifies it
-_PAIRS = 2**22  # numbers of the pairs of rows that are made once more at a time
+_ROOT_SHARE = 1e-3  # that share for float32 kernels with a square root, which magnifies the error
+_PAIRS = 2**22  # pairs of rows recomputed together
 
 
 @dataclass(frozen=True)

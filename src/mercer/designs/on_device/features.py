@@ -14,7 +14,7 @@ from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceFeatures"]
 
-_HELD_SHARE = 0.5  # of the free memory, up to which features stay on the device
+_HELD_SHARE = 0.5  # largest share of the free memory for features that stay on the device
 
 
 class DeviceFeatures(DeviceTiles):

@@ -19,13 +19,13 @@ from mercer.designs.on_device.pieces import sent_ahead
 
 __all__ = ["DeviceKernel", "DeviceMatrix"]
 
-# Rows and columns of a tile on the processor, whose caches hold it, and the share of the memory of
-# a GPU that a tile may take with what is made on the way.
+# Side of a tile on the processor (cache size), share of the memory of a GPU for a tile, arrays of
+# the size of a tile (temporary ones included), and largest side of a tile.
 _SIDE, _TILE_SHARE, _TILE_COPIES, _MOST_SIDE = 1024, 0.1, 4, 16_384
-_ROWS_SHARE = 0.3  # of the device's memory, up to which all rows stay there
-_MATRIX_SHARE = 0.7  # the same of a kernel matrix
-_EXACT_COLUMNS = 8192  # whose products are summed in float32; more terms would cost digits
-_WIDENED = 2**26  # entries that are widened to float64 at a time
+_ROWS_SHARE = 0.3  # largest share of the device's memory for rows that stay there
+_MATRIX_SHARE = 0.7  # largest share of the device's memory for a kernel matrix
+_EXACT_COLUMNS = 8192  # columns per float32 sum: longer sums lose digits
+_WIDENED = 2**26  # entries converted to float64 together
 
 
 class DeviceKernel(KernelColumns):

@@ -17,7 +17,7 @@ from mercer.kernels import Kernel
 
 __all__ = ["kernel_on", "leaf_products", "rows_on"]
 
-_SIDE = 8192  # rows of a block that are worked on at a time
+_SIDE = 8192  # rows of a block processed together
 
 
 def kernel_on(device: Device, kernel: Kernel, X: Any) -> KernelOf:

@@ -16,8 +16,8 @@ from mercer.designs.kernel import column_numbers
 
 __all__ = ["DeviceTiles"]
 
-# Numbers of a tile on the processor, whose caches hold it, and the share of the free memory of a
-# GPU that a tile may take with what is made on the way.
+# Numbers of a tile on the processor (cache size), share of the free memory of a GPU for a tile, and
+# arrays of the size of a tile, temporary ones included.
 _TILE, _TILE_SHARE, _TILE_COPIES = 2**20, 0.1, 3
 
 

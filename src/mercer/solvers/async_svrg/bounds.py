@@ -14,7 +14,7 @@ from mercer.solvers.async_svrg.inner import largest_squares
 
 __all__ = ["StepBounds", "step_bounds"]
 
-_RATES = 1.0 + np.logspace(-12, 3, 3001)  # values of ρ > 1 to choose from
+_RATES = 1.0 + np.logspace(-12, 3, 3001)  # values of ρ > 1 among which the best is chosen
 
 
 @dataclass(frozen=True)

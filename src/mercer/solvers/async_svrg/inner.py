@@ -26,7 +26,7 @@ MARGINS = ("recomputed", "kept")
 SAMPLINGS = ("uniform", "column")
 PRECISIONS = ("design", "float32", "bfloat16")
 _REMEDY = "use fewer rows or columns, or another solver"
-_STEP_BYTES = 2**30  # read by the steps of one call: a fraction of a second
+_STEP_BYTES = 2**30  # bytes read by the steps of one call: a fraction of a second, for interrupts
 
 
 @dataclass

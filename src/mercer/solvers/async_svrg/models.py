@@ -14,12 +14,12 @@ from mercer.solvers.coordinate.model import Model, minimise
 
 __all__ = ["LARGEST", "Curvature", "QuadraticModels", "nearer_minimum"]
 
-LARGEST = 2048  # coordinates whose Hessian, of 48 MB in both precisions, is made
-_LEAST = 0.01  # second derivative of a row, in units of the largest that the loss has
-_STALE = 0.1  # relative change of second derivatives that makes a new Hessian
-_SHARE = 0.01  # of the distance to the minimum, to which a model is minimised
-_HALVINGS = 6
-_TINY = 1e-12  # share of the mean curvature that keeps a system of equations regular
+LARGEST = 2048  # largest number of coordinates with a Hessian: 48 MB in both precisions
+_LEAST = 0.01  # least second derivative of a row, relative to the largest of the loss
+_STALE = 0.1  # relative change of second derivatives that requires a new Hessian
+_SHARE = 0.01  # accuracy of the minimum of a model, as a share of the gap
+_HALVINGS = 6  # most halvings of the way to the minimum of a model
+_TINY = 1e-12  # regularisation of the equations, relative to the mean curvature
 
 
 @dataclass(frozen=True)

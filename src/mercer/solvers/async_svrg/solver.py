@@ -29,13 +29,13 @@ from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
 
-_TINY = float(np.finfo(np.float64).tiny)  # least reference
-_SMALLEST = 1e-8  # steps shorter than this share of the curvature's are none
-_IDLE = 3  # loops in a row without a better snapshot that end the search
-_NOISE = 16.0  # rounding of F, in units of the dtype's precision
-_GRID = tuple(10.0**-k for k in range(-2, 6))  # 100 … 0.00001
-_ROWS, _LOOPS = 2000, 2
-# Loops with models: first and least step size, passes over the rows and least number of steps.
+_TINY = float(np.finfo(np.float64).tiny)  # least reference value, to avoid division by 0
+_SMALLEST = 1e-8  # step length, relative to that of the curvature, below which the solver stops
+_IDLE = 3  # consecutive loops without a better snapshot that end the search
+_NOISE = 16.0  # rounding error of F, in units of the dtype's precision
+_GRID = tuple(10.0**-k for k in range(-2, 6))  # step lengths tried, 100 … 0.00001
+_ROWS, _LOOPS = 2000, 2  # rows and inner loops of the trials of step lengths
+# Loops with models: first and least step length, passes over the rows, least number of steps.
 _FIRST, _SHORTEST = 0.3, 1e-3
 _PASSES, _LEAST_STEPS = 2, 200
 

@@ -18,7 +18,7 @@ from mercer.solvers.block.fingerprint import digest_of
 __all__ = ["Checkpoint"]
 
 _FILE = "block-descent.npz"
-_ROUNDING = {"f": 1e-4, "d": 1e-9}  # rounding of examples, relative to the largest
+_ROUNDING = {"f": 1e-4, "d": 1e-9}  # tolerance of stored examples, relative to the largest
 
 
 class Checkpoint:

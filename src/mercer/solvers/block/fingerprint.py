@@ -17,7 +17,7 @@ from mercer.equations import Equations
 
 __all__ = ["digest_of", "mark_of"]
 
-_TEXT_BYTES = 1000.0  # typical size of a text, for chunks of rows
+_TEXT_BYTES = 1000.0  # typical bytes of a text, for the size of chunks of rows
 
 
 def digest_of(parts: Iterable[Any]) -> str:

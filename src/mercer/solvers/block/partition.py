@@ -12,11 +12,11 @@ from mercer.equations import Equations, KernelEquations
 
 __all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
-_SMALLEST, _LARGEST = 512, 6144  # columns of a block
-_ALONE = 4000  # columns up to which one block of all takes seconds
-_EPOCHS = 10.0  # epochs in which cached factors and Gram matrices are typically used
-_MOST_INPUTS = 1000  # inputs that count as work: CSR and counts of words have more, mostly zeros
-_SHARE = 0.2  # share of the available memory for one generated block
+_SMALLEST, _LARGEST = 512, 6144  # least and largest number of columns of a block
+_ALONE = 4000  # columns up to which one block of all columns takes seconds
+_EPOCHS = 10.0  # typical number of epochs that use cached factors and Gram matrices
+_MOST_INPUTS = 1000  # most inputs counted as work: CSR rows and word counts have mostly zeros
+_SHARE = 0.2  # share of the available memory for one block of columns
 
 
 def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:

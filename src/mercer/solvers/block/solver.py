@@ -27,10 +27,10 @@ __all__ = ["BlockCoordinateDescent"]
 
 _CACHE = 0.5  # share of the available memory for the cache of columns, Gram matrices and factors
 _FACTORS = 0.25  # share of the cache for Gram matrices and factors
-_DEPTH = 5  # epochs whose changes are combined
-_FUNCTIONS = 256  # most functions that are combined with them
-_SMALL = 0.05  # share of the available memory for functions
-_VECTORS = 5  # numbers for every row and column of x, beside the changes of the last epochs
+_DEPTH = 5  # number of last epochs whose changes are minimised over together
+_FUNCTIONS = 256  # most functions of few rows or landmarks in that minimisation
+_SMALL = 0.05  # share of the available memory for these functions
+_VECTORS = 5  # numbers stored per row and column, without the changes of the last epochs
 _NEAR = 2.0  # block-wise residuals overestimate by up to 2x: compute the true one below 2·tol
 _TRACES = ("epoch", "block")
 

@@ -10,9 +10,9 @@ from mercer.equations import Equations, Functions
 
 __all__ = ["Subspace"]
 
-_WIDEST = 160  # directions of one strength, beyond which they cost more than they gain
-_NEGLIGIBLE = 1e3  # times the machine epsilon: smaller eigenvalues are rounding
-_CANCELLED = 1e2 * float(np.finfo(np.float64).eps)
+_WIDEST = 160  # most directions per strength: more cost more than they gain
+_NEGLIGIBLE = 1e3  # eigenvalues below this multiple of the machine epsilon are rounding errors
+_CANCELLED = 1e2 * float(np.finfo(np.float64).eps)  # relative rounding error of slopes of F
 
 
 class Subspace:

@@ -16,13 +16,13 @@ from mercer.solvers.coordinate.dense import DenseColumns
 __all__ = ["ColumnLists", "Columns", "GramPool", "column_lists", "columns_of"]
 
 _BLOCK = 512  # rows of a bitmap that share one curvature
-_FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
-_LARGEST = 2**24  # curvature of a block as an integer
-_FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
+_FEW_BLOCKS = 16  # least number of blocks that resolve unequal curvatures
+_LARGEST = 2**24  # largest curvature of a block as an integer
+_FINEST = np.uint16(2**16 - 1)  # largest curvature of a row as an integer for sorting
 _TINY = float(np.finfo(np.float64).tiny)
-_MANY = 2  # times the grids with weights for which a product leaves out the others
-_POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
-_SHARED = 3000  # most columns of a Gram matrix that outputs share (72 MB)
+_MANY = 2  # grids per grid with weights from which a product skips grids without weights
+_POOL = 1000  # columns of a Gram matrix that are cached even if fewer are needed
+_SHARED = 3000  # most columns of a Gram matrix shared by outputs (72 MB)
 
 
 class SparseColumns(Columns):

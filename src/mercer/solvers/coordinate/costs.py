@@ -12,12 +12,12 @@ from mercer.solvers.coordinate.output import Iterate, Output
 __all__ = ["Work", "batch_work"]
 
 # Nanoseconds of one thread, measured on binned designs of 20 000 to 50 000 rows.
-_BATCHES, _TURNS = 4, 25  # usual batches of a model, and conjugate gradients of one
-_DENSE = 0.1  # a product of two numbers in a Gram matrix of columns as arrays
-_LISTS = 3.0  # listing the rows of columns, per row and grid
-_FACTORS = 0.15  # all factorisations of a model, per cubed number of active columns
-_PASSES = 25.0  # all products with the Gram matrix of a model, per entry of it
-_COUNTS = 1 / 320  # a row shared by two columns, counted in bitmaps
+_BATCHES, _TURNS = 4, 25  # typical batches of sweeps, and conjugate gradients, per model
+_DENSE = 0.1  # ns per multiplication in a Gram matrix of dense columns
+_LISTS = 3.0  # ns per row and grid to list the rows of columns
+_FACTORS = 0.15  # ns per cubed number of active columns for all factorisations of a model
+_PASSES = 25.0  # ns per entry of the Gram matrix for all products of a model
+_COUNTS = 1 / 320  # ns per row to count the rows of two columns in bitmaps
 _GROWTH = 4 / 3  # active columns after a step, relative to those before
 
 

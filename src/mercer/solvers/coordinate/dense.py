@@ -15,15 +15,15 @@ from mercer.solvers.coordinate.base import Columns
 
 __all__ = ["DenseColumns"]
 
-_ROWS = 4096  # most rows summed in the type of the design before the sum goes on in float64
-_CHUNK = 2**22  # bytes of a chunk of rows that is passed over, which caches have room for
-_BLOCK = 2**25  # bytes of one whose columns are multiplied with each other
-_NEAR = 2**24  # bytes of a design that caches have room for: all columns are looked at at once
+_ROWS = 4096  # rows summed in the design's dtype before the sum continues in float64
+_CHUNK = 2**22  # bytes of a chunk of rows in one pass; it fits into the processor cache
+_BLOCK = 2**25  # bytes of a block of rows in a product of columns
+_NEAR = 2**24  # bytes of a design that fits into the cache: a pass takes all columns
 _CACHE = 2**30  # bytes of columns cached beside the design
-_WORTH_THREADS = 2**26  # bytes passed over, for which it pays to start threads anew
-_GAPS = 1.2  # columns multiplied with each other, as a multiple of those asked for
-_SAMPLE = 2000  # rows that tell the norms of columns
-_CROWDED = 0.5  # share of the columns at work from which on they are taken from the design
+_WORTH_THREADS = 2**26  # bytes read from which starting threads pays
+_GAPS = 1.2  # ratio of a span of columns to the needed ones up to which all are multiplied
+_SAMPLE = 2000  # rows sampled to estimate the norms of columns
+_CROWDED = 0.5  # share of active columns from which they are read from the design
 
 
 class DenseColumns(Columns):

@@ -17,17 +17,17 @@ from mercer.solvers.coordinate.steps import EXACT, Steps
 
 __all__ = ["DescentSteps", "eso_factor"]
 
-_BATCH = 5  # sweeps of a batch, the first over all columns
-_FEWEST, _MOST = 6, 60  # batches for a model whatever their cost, and most of them
-_SHARE = 0.3  # excess allowed to a model, of the gap: Newton's steps need no more of sweeps
-_ROOMY = 2  # most columns listed for one asked for: sweeps go over all of them
-_TURNS = 30  # conjugate gradients on a face, doubled while its columns stay nearly the same
-_SAME = 0.01  # share of them that may come and go
-_FALL = 1e-3  # of the squared residual, which is enough
-_CUTS = 4  # quarterings of a step that passes too many changes of sign
+_BATCH = 5  # sweeps per batch, the first over all columns
+_FEWEST, _MOST = 6, 60  # batches of a model allowed at any cost, and the most of them
+_SHARE = 0.3  # accuracy of a model as a share of the gap
+_ROOMY = 2  # largest ratio of listed to needed columns in a sweep over all listed ones
+_TURNS = 30  # conjugate gradients on a face, doubled while its columns nearly stay the same
+_SAME = 0.01  # largest share of changed columns for a face to count as the same
+_FALL = 1e-3  # decrease of the squared residual that ends the conjugate gradients
+_CUTS = 4  # most quarterings of a step with too many changes of sign
 _FLAT = 1e-6  # least diagonal entry that scales a residual, relative to the largest
 _NOTHING = 1e-12  # least curvature of a column, relative to the largest
-_LEAST = 1e-4  # least curvature of a row at work, relative to the mean one
+_LEAST = 1e-4  # least curvature of an active row, relative to the mean
 _TINY = float(np.finfo(np.float64).tiny)
 
 

@@ -13,11 +13,11 @@ from mercer._runtime.threads import blas_threads
 
 __all__ = ["Model", "excess", "minimise"]
 
-_SWEEPS = 10  # of plain descent, which settles what is easy
+_SWEEPS = 10  # sweeps of plain coordinate descent before Newton steps
 _ORTHANTS, _AGAIN = 12, 10  # most Newton steps within an orthant, and sweeps after each
-_FIRST, _FASTER = 100.0, 5.0  # step of the proximal point in units of 1/curvature, and its growth
-_OUTER, _INNER, _HALVINGS = 60, 30, 14
-_THREADED = 1500  # variables from which on threads of the linear algebra gain more than they cost
+_FIRST, _FASTER = 100.0, 5.0  # first proximal step, in units of 1 / curvature, and its growth
+_OUTER, _INNER, _HALVINGS = 60, 30, 14  # most proximal points, Newton steps and halvings of each
+_THREADED = 1500  # variables from which threads of the linear algebra gain more than they cost
 _CLOSE = 1e-2  # residual of an inner problem relative to its step
 
 

@@ -24,10 +24,10 @@ __all__ = ["CoordinateDescent", "path"]
 
 METHODS = ("auto", "newton", "descent")
 MODES = ("auto", "safe", "async")
-_TINY = float(np.finfo(np.float64).tiny)  # least reference
-_LEAST_EXCESS = 1e-10  # of a model, relative to F: rounding is in the way of less
-_LARGEST_GRAM = 8000  # columns of the largest working set that has a Gram matrix (512 MB)
-_SLOWER = 4.0  # sweeps that have cost more than Newton steps would have are expected to again
+_TINY = float(np.finfo(np.float64).tiny)  # least reference value, to avoid division by 0
+_LEAST_EXCESS = 1e-10  # least accuracy of a model, relative to F: below it lies rounding
+_LARGEST_GRAM = 8000  # columns of the largest working set with a Gram matrix (512 MB)
+_SLOWER = 4.0  # factor on the expected cost of sweeps after they cost more than Newton steps
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
 
 

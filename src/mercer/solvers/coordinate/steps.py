@@ -14,21 +14,21 @@ from mercer.solvers.coordinate.output import Iterate, Output
 
 __all__ = ["EXACT", "NewtonSteps", "Steps", "room_for"]
 
-_SMALLEST, _NEW = 100, 50  # least number of columns in the first working set, and of new ones
-_ARMIJO, _HALVINGS = 1e-3, 30
-_NEAR = 0.5  # share of l1 below which gradients are looked at only if there are too few others
-_NOISE = 16.0  # rounding of F, in units of its precision
-EXACT, _SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
+_SMALLEST, _NEW = 100, 50  # least number of columns of the first working set, and of new columns
+_ARMIJO, _HALVINGS = 1e-3, 30  # least share of the predicted decrease; most halvings of a step
+_NEAR = 0.5  # share of l1 below which a gradient counts only if there are too few larger ones
+_NOISE = 16.0  # rounding error of F, in units of its precision
+EXACT, _SHARE = 0.3, 0.1  # accuracy of a model: share of the final tolerance, and of the gap
 _INNER, _STEPS = 1e-3, 10  # gap within a working set as a share of the whole; most steps in it
-_FEW_STEPS = 2  # which gain nothing within a working set
-_MULTIPLIED = 64  # products of a Gram matrix that take the time of a number read from memory
-_STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
-_SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
-_FLAT = 1e-3  # share of the bound of the curvature where no row has any
-_PROMISED = 0.9  # of the fall that a model promises: with less, rows tell it their curvature
-_MOVED = 1e-6  # least move of a row that tells of its curvature
-_RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
-_LEAST = 1e-13  # least ridge: rounding of the Gram matrix
+_FEW_STEPS = 2  # steps up to which iterating within a working set gains nothing
+_MULTIPLIED = 64  # multiplications in a Gram matrix that take as long as one memory read
+_STALE = 0.1  # relative change of curvatures that requires a new Gram matrix
+_SLOW = 0.1  # share of the gap left by a step above which the Gram matrix is recomputed
+_FLAT = 1e-3  # curvature as a share of its bound if no row has any
+_PROMISED = 0.9  # share of the predicted decrease below which rows update their curvature
+_MOVED = 1e-6  # least change of a response that updates the curvature of its row
+_RIDGE = 1e-4  # ridge added to curvatures that may be 0, relative to the mean
+_LEAST = 1e-13  # least ridge: rounding error of the Gram matrix
 
 
 def room_for(n_active: int) -> int:

@@ -27,9 +27,9 @@ from mercer.solvers.dual.box import Arrays, BoxDual, Vector
 __all__ = ["DualResult", "DualSolver", "Machine"]
 
 _MEGABYTE = 2**20
-_CHUNK = 256  # updates before the first look at the objective
-_SECONDS = 0.1  # between looks, from then on
-_ROUNDED = 1.001  # times the limit is the limit, for sums in another order
+_CHUNK = 256  # updates before the first evaluation of the objective
+_SECONDS = 0.1  # seconds between later evaluations
+_ROUNDED = 1.001  # factor on the tolerance for the rounding of sums in another order
 
 
 @dataclass

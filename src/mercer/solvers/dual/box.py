@@ -121,7 +121,7 @@ class BoxDual:
         return np.abs(np.clip(b - self.slopes(b, sums), self.lower, self.upper) - b)
 
     def violation(self, b: Vector, sums: Vector) -> float:
-        """With the constraint of an intercept: how much a pair violates optimality, at most."""
+        """Largest violation of optimality by a pair, with the constraint of an intercept."""
         h = self.slopes(b, sums)
         least = np.min(h[b < self.upper], initial=np.inf)
         most = np.max(h[b > self.lower], initial=-np.inf)

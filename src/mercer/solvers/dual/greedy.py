@@ -20,44 +20,44 @@ from mercer.solvers.dual.box import Arrays, BoxDual
 
 __all__ = ["AsyncGreedyCD"]
 
-_LEAST_ROWS = 256  # of a thread: for fewer, sharing costs more than it saves
+_LEAST_ROWS = 256  # least rows per thread: fewer cost more to share than they save
 
 
 @dataclass
 class AsyncGreedyCD(DualSolver):
-    """Threads that move, without waiting for each other, the worst variables of their own parts.
+    """Asynchronous greedy coordinate descent: each thread moves the worst variables of its part.
 
-    Every thread owns a part of the rows. It takes the variables there that a projected gradient
-    step would move furthest, moves them to the minimum over them, adds their kernel rows times the
-    changes to the sums that all threads share, and goes on. There is no intercept. With one thread
-    the objective falls with every update and the result is the same every time; with more it
-    depends on their timing in ways that the stopping rule bounds. Threads that share a processor
-    work against each other and take several times the updates.
+    Each thread owns a part of the rows. It takes the variables of its part with the largest
+    projected gradient steps, minimises over them, adds their kernel rows times the changes to the
+    sums that all threads share, and repeats. There is no intercept. With one thread the objective
+    falls at each update and the result is reproducible. With several threads the result depends on
+    their timing, within ``tol``. Threads that share a processor core take several times the
+    updates.
 
     Parameters
     ----------
     tol : float, default=1e-3
-        Stop when no projected gradient step moves a variable further than this share of what the
-        first one did.
+        Tolerance: the solver stops when the largest projected gradient step is at most this share
+        of the first one.
     max_iter : int, default=10_000_000
-        About the most updates of a variable, of all threads together.
+        Approximate largest number of updates of a variable, summed over the threads.
     cache_size : float, default=200.0
-        Megabytes for kernel rows, shared out among the threads, which take no fewer than
-        ``block_size`` rows each. It changes times, not results.
+        Size of the cache of kernel rows in megabytes, divided among the threads; each has at least
+        ``block_size`` rows. It changes times, not results.
     dtype : {"float32", "float64"}, default="float32"
-        Of the cached kernel rows. The solution is that of the kernel rounded to it. A
-        precomputed matrix is used as it is.
+        Type of the cached kernel rows; the solution is that of the rounded kernel. A precomputed
+        matrix keeps its type.
     n_jobs : int or None, default=None
-        Threads; None means all, but none for fewer than 256 rows.
+        Number of threads; None means all, with at least 256 rows per thread.
     partition : {"random", "kmeans"}, default="random"
-        How rows are shared out among several threads: at random, or in clusters, which differ in
-        size, so that what one thread does concerns others less.
+        Assignment of the rows to threads: at random, or by clusters of unequal size, which reduces
+        the effect of one thread on the others.
     block_size : int, default=16
-        Variables that a thread moves at once, >= 1: the worst ones, half of them to grow and half
-        to shrink. 1 is the algorithm of the paper, where threads add to the sums by atomic
-        additions; otherwise one of them at a time has a thousand sums while it adds to them.
+        Number of variables that a thread moves at once, >= 1: the worst ones, half of them to
+        increase and half to decrease. 1 is the algorithm of the paper, with atomic additions to the
+        sums; otherwise a thread locks a thousand sums at a time while it adds.
     random_state : int, RandomState, Generator or None, default=None
-        Decides the parts.
+        Seed of the partition.
 
     References
     ----------

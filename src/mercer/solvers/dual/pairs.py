@@ -21,29 +21,29 @@ __all__ = ["PairwiseCD"]
 class PairwiseCD(DualSolver):
     """Sequential minimal optimisation within working sets of 1024 variables.
 
-    An intercept makes the variables sum to zero, so that two have to move at a time: the one that
-    violates the conditions of optimality most, and the one with which it gains most by a second
-    order model, as in LIBSVM. They are sought among the variables of a working set, whose kernel
-    matrix stays in the caches; then the kernel rows of those that have moved are made, by all
-    threads together, and added to the sums, and the set is changed for the next. Results are the
-    same with any number of threads and any size of the cache.
+    With an intercept the variables sum to zero, so that two move at a time: the variable that
+    violates the optimality conditions most, and its best partner by a second-order model, as in
+    LIBSVM. Both are variables of a working set, whose kernel matrix fits into the processor cache.
+    After the set all threads compute the kernel rows of the variables that moved, add them to the
+    sums, and the next set follows. Results do not depend on the number of threads or the size of
+    the cache.
 
-    With more than 1024 rows and kernels that the core knows, float32 kernel rows have errors of
-    up to 2e-5; at the end, and again if need be, the sums are made anew in float64, and it is by
-    these that the solution meets ``tol``.
+    With more than 1024 rows and a kernel of the C++ core, float32 kernel rows have errors of up to
+    2e-5. The solver therefore recomputes the sums in float64 at the end, and repeats until the
+    solution meets ``tol`` with these sums.
 
     Parameters
     ----------
     tol : float, default=1e-3
-        Stop when no pair violates the conditions of optimality by more.
+        Tolerance: the solver stops when no pair violates the optimality conditions by more.
     max_iter : int, default=10_000_000
-        Most pairs.
+        Largest number of pair updates.
     cache_size : float, default=200.0
-        Megabytes for kernel rows, of which 64 are kept at any rate.
+        Size of the cache of kernel rows in megabytes; it has at least 64 rows.
     dtype : {"float32", "float64"}, default="float32"
-        Of the kernel rows. A precomputed matrix is used as it is.
+        Type of the kernel rows. A precomputed matrix keeps its type.
     n_jobs : int or None, default=None
-        Threads; None means all.
+        Number of threads; None means all.
 
     References
     ----------

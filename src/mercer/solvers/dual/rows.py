@@ -14,7 +14,7 @@ from mercer.kernels.rows import row_source, scaled_rows
 
 __all__ = ["PairRows"]
 
-_TOGETHER = 64  # rows that are made, and summed up, at a time: sums do not depend on the cache
+_TOGETHER = 64  # rows computed and summed together: sums do not depend on the cache
 
 
 class PairRows:

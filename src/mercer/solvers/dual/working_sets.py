@@ -11,10 +11,10 @@ from mercer.solvers.dual.rows import PairRows
 
 __all__ = ["SIZE", "WorkingSets"]
 
-SIZE = 1024  # variables of a set
-_INNER = 0.1  # share of a set's violation down to which it is minimised
-_LONGEST = 20_000  # pairs before a set is left at any rate
-_UNROUNDED = 0.9  # times the limit: what is left for the error of rows that are not exact
+SIZE = 1024  # variables of a working set
+_INNER = 0.1  # violation at which work on a set ends, as a share of the initial one
+_LONGEST = 20_000  # most pair updates per working set
+_UNROUNDED = 0.9  # share of the tolerance for rounded rows; the rest is for their error
 
 
 class WorkingSets:
