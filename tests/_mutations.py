@@ -64,7 +64,7 @@ def _children(value: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
     """How to reach what an object holds, and what that is."""
     if _is_own(value):
         for name in sorted(vars(value)):
-            if not name.startswith("_sk") and name != "_memory":  # what was made, and can be again
+            if not name.startswith("_sk") and name not in ("_memory", "held_out_"):  # in no copy
                 yield ("attribute", name), vars(value)[name]
     elif sparse.issparse(value):
         for name in ("data", "indices", "indptr"):

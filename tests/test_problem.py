@@ -375,6 +375,7 @@ def test_capabilities_name_what_the_problem_offers(rng):
         "a quadratic penalty",
         "a penalty of linear gradient",
         "a linear system",
+        "vectors of rows",
     }
     assert "a quadratic loss" not in make(Logistic(), rng).capabilities
     offers = make(Quantile(), rng).capabilities
