@@ -106,9 +106,11 @@ def address_room() -> int | None:
 
 def held_memory() -> int:
     """Bytes of memory of its own that this process holds; 0 where nobody tells."""
+    from mercer._runtime.pages import idle_bytes  # with NumPy, which the help of commands spares
+
     told = _kilobytes("proc/self/status", "RssAnon:")
     if told is not None:
-        return told
+        return max(0, told - idle_bytes())
     try:  # the same with what is mapped, for systems that do not tell them apart
         numbers = (_ROOT / "proc/self/statm").read_text(encoding="ascii")
         resident, shared = (int(part) for part in numbers.split()[1:3])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer._runtime.arrays import available_memory, check_memory
+from mercer._runtime.pages import lent
 from mercer._runtime.rows import PreparedRows
 from mercer.designs.kernel import WHOLE_SHARE, KernelColumns
 from mercer.designs.kernel_rows import InCore
@@ -66,7 +67,7 @@ class FixedPointKernel(KernelColumns):
         n = self.shape[0]
         check_memory(_bytes_of(design), f"half the kernel matrix of {n} rows", "do not hold it")
         rows = np.ascontiguousarray(self.points())
-        self._numbers = np.empty(_core.fixed_kernel_size(n), np.uint16)
+        self._numbers = lent((_core.fixed_kernel_size(n),), np.uint16)
         fill_fixed(self._numbers, name, rows, scale, parameter, self.n_threads)
 
     @staticmethod

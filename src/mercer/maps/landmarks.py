@@ -16,6 +16,7 @@ from scipy.linalg import get_blas_funcs
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._runtime.arrays import Matrix, check_setting, row_chunks
+from mercer._runtime.pages import lent
 from mercer._runtime.random import Slot, Streams, distinct
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer.kernels import Kernel, Stationary
@@ -206,7 +207,7 @@ class GrowingFactor:
         m: int,
         dtype: DTypeLike = np.float64,
     ):
-        self._rows, self._columns = np.empty((m, len(diagonal)), dtype), columns
+        self._rows, self._columns = lent((m, len(diagonal)), dtype), columns
         self._gemm, self._trsm = get_blas_funcs(("gemm", "trsm"), dtype=dtype)
         self._left = diagonal.astype(np.float64)
         self.most, self.count = m, 0

@@ -10,6 +10,7 @@ from scipy import linalg
 
 from mercer import _core
 from mercer._runtime.arrays import n_threads
+from mercer._runtime.pages import lent
 from mercer._runtime.threads import blas_threads, inverse_in_place, side_by_side
 from mercer.designs.kernel_rows import times
 
@@ -72,10 +73,10 @@ class LeafBlocks:
         self._places = np.empty(len(leaf_of), dtype=np.int64)
         for leaf, rows in enumerate(leaves):
             self._places[rows] = leaf * side + np.arange(len(rows))
-        self._factor = np.empty((rank, count * side), np.float32)
+        self._factor = lent((rank, count * side), np.float32)
         self._factor[...] = 0.0
         self._factor[:, self._places] = factor
-        self._inverses = np.empty((count, side, side), np.float32)
+        self._inverses = lent((count, side, side), np.float32)
 
         def part(leaf: int) -> NDArray[np.float32]:
             rows, columns = leaves[leaf], self._factor[:, leaf * side : (leaf + 1) * side]
