@@ -79,7 +79,23 @@ def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
 
 @singledispatch
 def equations_of(problem: Problem, alphas: NDArray[np.float64], n_parts: int = 1) -> Equations:
-    """Equations of a problem that has some; other kinds of problems register their own."""
+    """Linear equations of a problem that has some; a single-dispatch function of its class.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss and a linear penalty. Other classes of problems register a function of
+        their own with ``equations_of.register``.
+    alphas : ndarray of shape (q,)
+        Strengths of the penalty.
+    n_parts : int, default=1
+        Parts of the rows whose contributions are summed.
+
+    Returns
+    -------
+    Equations
+        ``KernelEquations`` for kernel machines of all rows, else ``NormalEquations``.
+    """
     form = KernelEquations if spans_all_rows(problem) else NormalEquations
     return form(problem, alphas, n_parts)
 
