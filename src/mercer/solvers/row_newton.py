@@ -46,7 +46,7 @@ class RowNewton(Solver):
     >>> penalty = penalties.RKHSNorm(0.1, design)
     >>> problem = Problem(design, [-1.0, 1.0], losses.Logistic(), penalty)
     >>> solvers.RowNewton(tol=1e-8).solve(problem).coef.round(3)
-    array([-1.548,  1.548,  0.   ])
+    array([-1.259,  1.259,  0.   ])
     """
 
     inner_tol: float = 0.1
