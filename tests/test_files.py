@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -187,3 +188,19 @@ def test_another_group_gets_no_more_than_everybody(tmp_path, monkeypatch):
     monkeypatch.setattr(_files.os, "fchown", refused)
     write_atomically(path, b"new")
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_file_that_another_writer_removes_meanwhile_is_written(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    plain = Path.exists
+
+    def removed_after(self, **arguments):
+        found = plain(self, **arguments)
+        path.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "exists", removed_after)
+    write_atomically(path, "new")
+    monkeypatch.undo()
+    assert path.read_text() == "new"

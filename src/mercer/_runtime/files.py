@@ -41,9 +41,11 @@ def write_atomically(
     'whole'
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        # Replacing a folder fails anyhow; replacing a device or a pipe would destroy it.
-        raise OSError(f"cannot write {path}: it exists and is not a plain file.")
+    # One look, as another writer may remove the file.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if not stat.S_ISREG(target.stat().st_mode):
+            # Replacing a folder fails anyhow; replacing a device or a pipe would destroy it.
+            raise OSError(f"cannot write {path}: it exists and is not a plain file.")
     try:
         remove_leftovers(target)
         with _temporary(target) as file:
