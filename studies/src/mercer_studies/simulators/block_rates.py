@@ -115,7 +115,7 @@ def effective_lipschitz(largest: float, largest_diagonal: float, size: int, bloc
             f"largest_diagonal must be at most largest, {largest!r}; got {largest_diagonal!r}."
         )
     tail = size * np.log(2 * size**2 / block_size) / block_size
-    return float(np.e**2 * largest + tail * largest_diagonal)
+    return float(np.exp(2.0) * largest + tail * largest_diagonal)
 
 
 @dataclass(frozen=True)
