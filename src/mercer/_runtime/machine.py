@@ -106,7 +106,7 @@ def address_room() -> int | None:
 
 def held_memory() -> int:
     """Bytes of memory of its own that this process holds; 0 where nobody tells."""
-    from mercer._runtime.pages import idle_bytes  # with NumPy, which the help of commands spares
+    from mercer._runtime.pages import idle_bytes  # loads NumPy, which --help does without
 
     told = _kilobytes("proc/self/status", "RssAnon:")
     if told is not None:

@@ -1,9 +1,9 @@
-"""Memory of large arrays that later ones use again, unless the system wants it before.
+"""Memory of large arrays that later arrays reuse, unless the system needs it first.
 
-To touch memory for the first time takes the system up to 2 ms/MB on a virtual machine, longer than
-to compute what is written there. So pages are huge where the system has such, and stay with the
-process when their array is gone. Until they are lent again the system takes them away whenever
-memory is short, and counts them as available.
+The first touch of memory takes the system up to 2 ms/MB on a virtual machine, longer than the
+computation of the entries. Pages are therefore huge where the system has huge pages, and stay with
+the process when their array is freed. Until another array reuses them, the system takes them away
+when memory is short, and counts them as available.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["idle_bytes", "lent"]
 
-_LEAST = 2**24  # bytes below which NumPy's own memory serves
-_MOST_SHARE = 8  # of the machine's memory, one in so many bytes may be idle
-_LARGER = 4  # times the bytes asked for, that lent ones may be
+_LEAST = 2**24  # bytes below which NumPy allocates: its allocator reuses small blocks
+_MOST_SHARE = 8  # at most one in so many bytes of the machine's memory is idle
+_LARGER = 4  # largest ratio of reused bytes to requested bytes: the rest is wasted
 
 _Pages = NDArray[np.uint8]  # all of an anonymous map
 
@@ -28,7 +28,7 @@ _idle: dict[int, tuple[_Pages, mmap.mmap]] = {}  # by address
 
 
 def lent(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
-    """An array whose entries are not set, as ``np.empty`` makes it.
+    """Array with unset entries, as from ``np.empty``, on reused pages if it is large.
 
     >>> lent((2, 3), "float32").shape
     (2, 3)
@@ -42,12 +42,12 @@ def lent(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
 
 
 def idle_bytes() -> int:
-    """Bytes that this process holds and no array uses."""
+    """Bytes that this process holds and no array uses, in pages kept for reuse."""
     return sum(pages.nbytes for pages, _ in list(_idle.values()))
 
 
 class _Lent:
-    """What arrays on lent pages are views of; the last of them leaves the pages idle."""
+    """Base of the arrays on lent pages; the pages are idle when its last view is freed."""
 
     def __init__(self, pages: _Pages, own_map: mmap.mmap):
         self.__array_interface__ = pages.__array_interface__

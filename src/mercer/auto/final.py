@@ -65,11 +65,11 @@ class Recipe:
 
         ``n`` is the number of rows of the final fit if these errors are those of a model of fewer.
         """
-        settings, rough = search.settings, TUNING.tol[self.target]
-        if search.best is None or search.held_responses is None:
+        rough, choice = TUNING.tol[self.target], search.choice
+        if choice is None:
             return rough
-        held = search.held_rows, search.held_responses, settings.transform
-        growth = 1.0 if n is None else max(1.0, n / search.best.rows)
+        held = choice.rows, choice.responses, choice.record.settings.transform
+        growth = 1.0 if n is None else max(1.0, n / choice.record.rows)
         return final_tol(rough, relative_error(search.goal, *held), growth)
 
     def pipeline(

@@ -227,14 +227,14 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         return self._errors_.spread
 
     def _measure_errors(self, X: Any, search: Search) -> None:
-        rows, responses = search.held_rows, search.held_responses
-        if search.best is None or responses is None:
+        choice = search.choice
+        if choice is None:
             none = np.empty((0, search.goal.truth(np.arange(1), "").shape[1]))
             self._errors_ = HeldErrors(none, none)
             return
-        order = np.argsort(random_order(search.key, len(rows)))
-        rows, responses = rows[order], responses[order]
-        errors = search.goal.truth(rows, search.best.settings.transform) - responses
+        order = np.argsort(random_order(search.key, len(choice.rows)))
+        rows, responses = choice.rows[order], choice.responses[order]
+        errors = search.goal.truth(rows, choice.record.settings.transform) - responses
         weights = search.goal.weights_of(rows)
         treated = self._pipelines()[0][:-1].transform(rows_of(X, rows[:MOST_ROWS]))
         self._errors_ = HeldErrors.of(responses, errors, weights, treated, self.n_jobs)
@@ -245,14 +245,14 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             State(self).instance("_errors_", HeldErrors)._check_state()
 
     def _calibrate(self, search: Search) -> None:
-        if search.best is None or search.held_responses is None:
-            self.conformal_ = Conformal(
-                np.empty((0, *search.goal.truth(np.arange(1), "").shape[1:]))
-            )
+        choice = search.choice
+        if choice is None:
+            none = np.empty((0, *search.goal.truth(np.arange(1), "").shape[1:]))
+            self.conformal_ = Conformal(none)
             return
-        truth = search.goal.truth(search.held_rows, search.best.settings.transform)
-        scores = np.abs(truth - search.held_responses)
-        weights = search.goal.weights_of(search.held_rows)
+        truth = search.goal.truth(choice.rows, choice.record.settings.transform)
+        scores = np.abs(truth - choice.responses)
+        weights = search.goal.weights_of(choice.rows)
         self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores, weights)
 
     def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
@@ -468,12 +468,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     def _calibrate(self, search: Search) -> None:
         self.probabilities_, self.conformal_ = Probabilities(), Conformal(np.empty(0))
-        if search.held_responses is None or not isinstance(search.goal, Classes):
+        choice = search.choice
+        if choice is None or not isinstance(search.goal, Classes):
             return
-        responses = search.held_responses
-        responses = responses[:, 0] if responses.shape[1] == 1 else responses
-        labels = search.goal.labels[search.held_rows]
-        weights = search.goal.weights_of(search.held_rows)
+        responses = choice.responses[:, 0] if choice.responses.shape[1] == 1 else choice.responses
+        labels, weights = search.goal.labels[choice.rows], search.goal.weights_of(choice.rows)
         self.probabilities_ = Probabilities.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
