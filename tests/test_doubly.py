@@ -285,6 +285,16 @@ def test_rows_that_come_in_parts_are_the_steps_on_these_parts():
     assert batched.n_steps_ == 6
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_targets_out_of_range_are_refused_by_name(method):
+    X, y = wave(50)
+    fit = getattr(DoublySGDRegressor(**QUICK), method)
+    with pytest.raises(ValueError, match=r"y must have finite sums of squares in float64"):
+        fit(X, 1e200 * y)
+    with pytest.raises(ValueError, match=r"y must be within the range of float32"):
+        fit(X.astype(np.float32), 1e50 * y)
+
+
 def test_the_scaler_and_the_scale_follow_the_first_rows():
     X, y = wave(400)
     model = DoublySGDRegressor(**QUICK).partial_fit(X[:200], y[:200])

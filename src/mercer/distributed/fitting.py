@@ -21,20 +21,11 @@ from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding
 from mercer.distributed.shards import Shard, gathered, summed
 from mercer.distributed.statistics import Columns, Summary, summary_of
-from mercer.estimators.base import Listener
-from mercer.estimators.classification import Classification
+from mercer.estimators.base import Listener, listening
 from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
-from mercer.estimators.regression import refuse_out_of_range
-from mercer.estimators.targets import (
-    check_class_weight,
-    classification_loss,
-    coded,
-    loss_for,
-    regression_loss,
-)
-from mercer.losses import Loss
+from mercer.estimators.targets import ClassTarget, NumericTarget, Target, check_class_weight, coded
 
 __all__ = ["fit_machine"]
 
@@ -106,7 +97,8 @@ def _fit(model: Any, engine: Engine, log: Log, callback: Listener | None) -> Non
     told = callback
     if is_heard():
         told = _Told(type(model).__name__, log, engine, callback)
-    model._fit_to(rows, model._loss_, listener=told)
+    with listening(model, told=told) as listener:
+        model._fit_rows(rows, listener)
 
 
 def _refuse(model: Any) -> None:
@@ -234,7 +226,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
     dtype = np.result_type(*(look.dtype for look in looks if look.n_rows))
     classes: NDArray | None = None
     of_class: NDArray[np.float64] | None = None
-    if isinstance(model, Classification):
+    if model._target_kind is ClassTarget:
         classes, of_class = _found_classes(model, engine)
     checked = engine.changed(_checked, dtype, classes, of_class)
     log.engines.append(checked)
@@ -242,9 +234,13 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
     if summary.columns is None:
         raise ValueError("sample_weight must not be all zero.")
     if classes is not None:
-        coding, loss = _coded_classes(model, classes)
+        target: Target = ClassTarget.of_classes(model, classes)
+        coding = Coding.classes(classes, target.loss.joint)
     elif summary.target is not None:
-        coding, loss = _coded_numbers(model, summary.target, looks[first].outputs, dtype)
+        outputs = looks[first].outputs
+        target = _numeric_target(model, summary.target, outputs, dtype)
+        coding = Coding.numbers(target.mean, outputs[0] if outputs else None)
+    model.__dict__.update(target.attributes())
     return ShardedRows(
         engine=checked,
         lengths=gathered(checked, len),
@@ -253,7 +249,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         sparse=looks[first].sparse,
         weighted=looks[first].weighted or of_class is not None,
         coding=coding,
-        loss=loss,
+        loss=target.loss,
         fit_intercept=model.fit_intercept,
         log=log,
     )
@@ -300,29 +296,16 @@ def _found_classes(model: Any, engine: Engine) -> tuple[NDArray, NDArray[np.floa
     return classes, compute_sample_weight(model.class_weight, classes)
 
 
-def _coded_classes(model: Any, classes: NDArray) -> tuple[Coding, Loss]:
-    loss = loss_for(classification_loss(model.loss), len(classes))
-    model.classes_, model._target_mean_, model._loss_ = classes, np.zeros(()), loss
-    return Coding.classes(classes, loss.joint), loss
-
-
-def _coded_numbers(
+def _numeric_target(
     model: Any, target: Columns, outputs: tuple[int, ...], dtype: Any
-) -> tuple[Coding, Loss]:
-    loss = regression_loss(model.loss)
-    mean, ends = target.mean.reshape(outputs), np.stack([target.low, target.high])
-    squares = target.squares
+) -> NumericTarget:
+    loss, mean, squares = NumericTarget.loss_of(model), target.mean.reshape(outputs), target.squares
     if not (model.fit_intercept and loss.link == "identity"):
         squares = squares + target.weight * np.square(target.mean)
         mean = np.zeros(())
-    with np.errstate(over="ignore", invalid="ignore"):
-        centred = ends - mean
-        rounded = centred.astype(dtype)
-    refuse_out_of_range(ends, centred, float(np.sum(squares)), rounded)
-    if loss.link != "identity":
-        loss.check_target(rounded)
-    model._target_mean_, model._loss_ = mean, loss
-    return Coding.numbers(mean, outputs[0] if outputs else None), loss
+    learned = NumericTarget(loss, mean)
+    learned.encoded(np.stack([target.low, target.high]), dtype, float(np.sum(squares)))
+    return learned
 
 
 # -- progress -----------------------------------------------------------------------------------

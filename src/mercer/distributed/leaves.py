@@ -26,7 +26,7 @@ from mercer.estimators.base import Listener
 from mercer.estimators.inputs import float_types
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.preprocessing import Preprocessing, Rows, checked_scaler, with_resolved_gamma
-from mercer.estimators.selection import held_out, mean_loss
+from mercer.estimators.selection import held_out
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.maps.local import LocalKernel
@@ -185,7 +185,8 @@ def _held(rows: FarTable) -> NDArray:
 def _chosen(model: LocalKernelMachine, work: Forest, rows: Rows) -> float:
     """The strength whose model of most rows has the least loss on the others."""
     alphas = work.alphas
-    strata = model._strata(rows.target)
+    target = model._target
+    strata = rows.strata(target.strata)
     held = held_out(work.map.settled(), rows.target, strata, model.validation_fraction)
     share = len(rows) / int((~held).sum())  # of fewer rows, the same ridge is a larger alpha
     edges = work.rows.edges
@@ -209,7 +210,7 @@ def _chosen(model: LocalKernelMachine, work: Forest, rows: Rows) -> float:
         answers = trial.answers()[:, held]
     answers = answers if rows.target.ndim == 2 else answers[:, :, 0]
     others = Rows(None, rows.target[held], None if rows.weights is None else rows.weights[held])
-    scores = [-mean_loss(answer, others, work.loss) for answer in answers]
+    scores = [target.score(answer, others) for answer in answers]
     model.path_ = {"alpha": np.array(alphas), "score": np.array(scores)}
     return alphas[int(np.argmax(scores))]
 

@@ -1,19 +1,21 @@
-"""Linear models in the features of a map: what all of them check, tell and predict."""
+"""Linear models in the features of a map: their fit to X and y, coefficients and responses."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from mercer import maps
 from mercer._runtime.device_arrays import DeviceArray
-from mercer._runtime.progress import CallbackSupportMixin, Iterations, is_heard
+from mercer._runtime.progress import CallbackSupportMixin, Iterations, is_heard, with_callbacks
 from mercer._runtime.random import check_random_state
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.sparse import sound
@@ -21,16 +23,19 @@ from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.few_rows import responses_of_few
-from mercer.estimators.inputs import float_types, numbers
+from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types
+from mercer.estimators.precomputed import rows_of_fit
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
+from mercer.estimators.probabilities import calibrate
 from mercer.estimators.state import check_coefficients, check_map
+from mercer.estimators.targets import ClassTarget, Target
 from mercer.estimators.tensors import device_responses
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.solvers import DualResult, Result, Selection
 
-__all__ = ["FeatureModel", "Listener", "described", "raise_if_interrupted"]
+__all__ = ["FeatureModel", "Listener", "described", "listening", "raise_if_interrupted"]
 
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
@@ -41,8 +46,8 @@ _FLAGS = {"fit_intercept", "posterior", "preconditioned", "scale", "warm_start"}
 class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     """A linear model in the features of a map.
 
-    A subclass has the settings, and solves for the coefficients in ``_fit_rows``; a mixin says what
-    y means.
+    A subclass has the settings and solves for the coefficients in ``_fit_rows``; ``_target_kind``
+    says what y means.
     """
 
     feature_map: str | FeatureMap
@@ -52,15 +57,19 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     feature_map_: FeatureMap
     scaler_: Scaler
     map_coef_: NDArray
+    _loss_: Loss
     _intercept_: NDArray  # of the responses in the features
     _target_mean_: NDArray  # taken off the targets before the fit, and part of the intercept
     _fitted_by: ClassVar[str] = "map_coef_"
     _is_remembered: ClassVar[bool] = True
+    _target_kind: ClassVar[type[Target]]
 
     def __sklearn_tags__(self):
-        tags, of_text = super().__sklearn_tags__(), self._takes_text()
-        tags.input_tags.sparse = tags.input_tags.two_d_array = not of_text
-        tags.input_tags.string = tags.input_tags.one_d_array = of_text
+        tags, kind = super().__sklearn_tags__(), self._input_kind()
+        tags.input_tags.sparse = kind == NUMBERS
+        tags.input_tags.two_d_array = kind != TEXTS
+        tags.input_tags.string = tags.input_tags.one_d_array = kind == TEXTS
+        tags.input_tags.pairwise = kind == MATRIX
         return tags
 
     def set_params(self, **params: Any) -> Self:
@@ -83,56 +92,44 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
-        """Fit scaler, map and coefficients to rows as given; a solver calls the listener."""
+    @with_callbacks
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        y : array of shape (n_samples,) or, for regression, (n_samples, n_outputs)
+            Numbers for regression; labels of any type that sorts for classification.
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; a weight of two is the same as a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        self._begin_fit()
+        X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
+        target = self._target_kind.learned(self, y, weights)
+        rows = Rows(
+            rows_of_fit(X) if self._input_kind() == MATRIX else X,
+            target.encoded(y, float_type(X)),
+            weights,
+        ).weighted()
+        self.__dict__.update(target.attributes())
+        self.__dict__.pop("_probabilities_", None)  # of an earlier fit
+        with listening(self, X, y) as listener:
+            self._fit_rows(rows, listener)
+        if isinstance(target, ClassTarget) and not target.loss.has_proba:
+            calibrate(self, rows)
+        return self
+
+    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+        """Fit scaler, map and coefficients to rows with encoded targets.
+
+        Solvers call the listener with their state after every iteration; True stops them.
+        """
         raise NotImplementedError
-
-    def _fit(
-        self, X: Data, y: NDArray, target: NDArray, weights: NDArray | None, loss: Loss
-    ) -> None:
-        """Fit to the rows with a weight; X and y as given go to the callbacks."""
-        self._fit_to(Rows(self._as_rows(X), target, weights).weighted(), loss, X, y)
-
-    def _as_rows(self, X: Data) -> Data:
-        """Checked X of a fit as the map takes its rows."""
-        return X
-
-    def _contents(self, X: Data) -> Data:
-        """Rows as the map takes them, without what tells equal rows apart."""
-        return X
-
-    def _fit_to(
-        self, rows: Rows, loss: Loss, X: Any = None, y: Any = None, listener: Listener | None = None
-    ) -> None:
-        """Fit to rows, with callbacks; ``listener`` is told of iterations in place of the log."""
-        context = self._init_callback_context(max_subtasks=None)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        with on_device(getattr(self, "device", None)):
-            self._fit_rows(rows, loss, self._listener(context, X, y, listener))
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-
-    def _listener(
-        self, context: Any, X: Any, y: Any, told: Listener | None = None
-    ) -> Listener | None:
-        """The solver's callback that speaks scikit-learn's and tells the log, or ``told`` in its
-        place; None when nobody listens."""
-        if told is None and is_heard():
-            told = Iterations(type(self).__name__)
-        if not getattr(self, "_skl_callbacks", None):
-            return told
-
-        def on_iteration(state: Any) -> bool:
-            stops = told is not None and told(state)
-            task = context.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            return stops | task.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                y=y,
-                reconstruction_attributes=lambda: self._attributes(state),
-            )
-
-        return on_iteration
 
     def _attributes(self, state: Any) -> dict[str, Any]:
         """Fitted attributes by which the model predicts as far as a solver is."""
@@ -177,9 +174,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         settings = self.get_params(deep=False)
         return maps.get(feature_map, **{n: settings[n] for n in names if n in settings})
 
-    def _strata(self, target: NDArray) -> NDArray | None:
-        """Classes of which held-out rows have their share, if the targets are classes."""
-        return None
+    @property
+    def _target(self) -> Target:
+        return self._target_kind.of(self)
 
     @property
     def _preprocessing(self) -> Preprocessing:
@@ -265,22 +262,6 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- checks ------------------------------------------------------------------------------
 
-    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Data, NDArray]:
-        """The data of a fit: numbers, or texts for maps that take them."""
-        y = numbers(y, "y") if options.get("y_numeric") else y
-        if isinstance(X, PreparedRows):  # checked by whoever prepares them
-            y = validate_data(self, y=y, **options)
-            check_consistent_length(X, y)
-            self.n_features_in_ = X.shape[1]
-            return X, y
-        if not self._takes_text():
-            X = sound(X)
-            return validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), **options)
-        X = checked_texts(X, "X")
-        y = validate_data(self, y=y, **options)
-        check_consistent_length(X, y)
-        return X, y
-
     def _checked(self, X: Any) -> Data:
         """New rows as the fitted model takes them."""
         self._check_fitted()
@@ -293,8 +274,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         X = sound(X)
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 
-    def _takes_text(self) -> bool:
-        return maps.takes_text(self.feature_map, self.kernel)
+    def _input_kind(self) -> str:
+        """Kind of X of a fit: ``NUMBERS``, ``TEXTS`` or ``MATRIX``."""
+        return TEXTS if maps.takes_text(self.feature_map, self.kernel) else NUMBERS
 
     def _n_coefficients(self) -> int:
         """Coefficients of an output."""
@@ -309,6 +291,34 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             State(self).integer(name)
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
+
+
+@contextmanager
+def listening(
+    model: FeatureModel, X: Any = None, y: Any = None, told: Listener | None = None
+) -> Iterator[Listener | None]:
+    """Tell the callbacks when a fit begins and ends, on the device of the model.
+
+    Yields the listener of the solver: it calls ``told``, by default lines of the log, and the
+    callbacks, which see X and y as they were given; None if nothing listens.
+    """
+    context = model._init_callback_context(max_subtasks=None)
+    context.call_on_fit_task_begin(estimator=model, X=X, y=y)
+    if told is None and is_heard():
+        told = Iterations(type(model).__name__)
+
+    def on_iteration(state: Any) -> bool:
+        stops = told is not None and told(state)
+        task = context.subcontext(task_name="iteration")
+        task.call_on_fit_task_begin(estimator=model, X=X, y=y)
+        attributes = partial(model._attributes, state)
+        return stops | task.call_on_fit_task_end(
+            estimator=model, X=X, y=y, reconstruction_attributes=attributes
+        )
+
+    with on_device(getattr(model, "device", None)):
+        yield on_iteration if getattr(model, "_skl_callbacks", None) else told
+    context.call_on_fit_task_end(estimator=model, X=X, y=y, reconstruction_attributes=dict)
 
 
 def described(map_: FeatureMap, *settings: Any) -> str:

@@ -8,33 +8,21 @@ from types import MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
 from mercer._runtime.array_api import of_any_kind
 from mercer._runtime.device_arrays import on_host
 from mercer._runtime.messages import shown
-from mercer._runtime.progress import with_callbacks
 from mercer._runtime.state import State
-from mercer._runtime.validation import float_type, is_name, name_from
+from mercer._runtime.validation import is_name
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
-from mercer.estimators.preprocessing import Rows
-from mercer.estimators.probabilities import Probabilities, calibrated, check_probabilities
+from mercer.estimators.probabilities import Probabilities, check_probabilities
 from mercer.estimators.state import check_classes
-from mercer.estimators.targets import (
-    check_labels,
-    class_weights,
-    classification_loss,
-    coded,
-    loss_for,
-    signs,
-    winners,
-)
-from mercer.estimators.tensors import labels_of
+from mercer.estimators.targets import ClassTarget
 from mercer.losses import Loss
 from mercer.maps import ExactKernel
 from mercer.solvers import BlockCoordinateDescent
@@ -77,46 +65,13 @@ class _Calibrated:
 
 
 class Classification(ClassifierMixin, FeatureModel):
-    """Models of classes: a response for the second of two, else one for each."""
+    """Models whose y are labels."""
 
     class_weight: Any
     classes_: NDArray
-    _loss_: Loss
     _probabilities_: Probabilities  # of losses that define none, unless a fit makes no calibration
     _calibrates: ClassVar[bool] = True
-
-    @with_callbacks
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        y : array of shape (n_samples,)
-            Labels of any type that sorts.
-        sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice.
-
-        Returns
-        -------
-        self
-        """
-        self._begin_fit()
-        check_labels(type(self).__name__, y)
-        X, y = self._checked_pair(X, y)
-        check_classification_targets(y)
-        weights = class_weights(self.class_weight, sample_weight, X, y)
-        self.classes_, labels = coded(y)
-        target = self._encoded(labels, classification_loss(self.loss), float_type(X))
-        self._target_mean_ = np.zeros(())
-        self.__dict__.pop("_probabilities_", None)
-        self._fit(X, y, target, weights, self._loss_)
-        if not self._loss_.has_proba:
-            rows = Rows(self._as_rows(X), target, weights).weighted()
-            scale = calibrated(self, rows, self._loss_)
-            if scale is not None:
-                self._probabilities_ = scale
-        return self
+    _target_kind = ClassTarget
 
     def _to_calibrate(self) -> Self:
         """An unfitted copy with the strength and the map that the fit has chosen."""
@@ -143,23 +98,12 @@ class Classification(ClassifierMixin, FeatureModel):
             chosen["solver"] = replace(settings["solver"], checkpoint=None)  # of the fit to all
         return copy.set_params(**chosen)
 
-    def _encoded(self, labels: NDArray, loss: Loss, dtype: DTypeLike) -> NDArray:
-        """Targets of the loss: ±1 in one column or one per class, or class indicators."""
-        n_classes = len(self.classes_)
-        loss = self._loss_ = loss_for(loss, n_classes)
-        if loss.joint:
-            return (labels[:, None] == np.arange(n_classes)).astype(dtype)
-        return signs(labels, n_classes).astype(dtype)
-
     def _check_state(self) -> None:
         super()._check_state()
         State(self).instance("_loss_", Loss)
         check_classes(self, self.map_coef_.shape[:-1])
         if "_probabilities_" in vars(self):  # absent after partial_fit or at_alpha
             check_probabilities(self, "_probabilities_")
-
-    def _strata(self, target: NDArray) -> NDArray:
-        return winners(target)
 
     def decision_function(self, X: Any) -> NDArray:
         """Responses of the model: positive for the second of two classes, else one per class.
@@ -185,9 +129,8 @@ class Classification(ClassifierMixin, FeatureModel):
         -------
         ndarray of shape (n_samples,)
         """
-        places = winners(self._responses(X))
-        labels: NDArray = labels_of(self.classes_, places)
-        return labels
+        responses = self._responses(X)  # which checks the fitted model
+        return self._target.predictions(responses)
 
     @_Calibrated
     def predict_proba(self, X: Any) -> NDArray:
@@ -273,14 +216,3 @@ class KernelClassifier(Classification, KernelMachine):
 
     class_weight: dict[Any, float] | str | None = None
     scoring: str = "loss"
-
-    def _scoring(self) -> str:
-        return name_from(self.scoring, ("loss", "accuracy"), "scoring")
-
-    def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:
-        return super()._scorer(loss) if self._scoring() == "loss" else _share_of_right
-
-
-def _share_of_right(responses: NDArray, rows: Rows) -> float:
-    right = winners(responses) == winners(rows.target)
-    return float(np.average(right, weights=rows.weights))

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.random import RandomStateLike
@@ -17,11 +16,10 @@ from mercer._runtime.validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
-from mercer.estimators.inputs import check_weights
 from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
-from mercer.estimators.targets import check_labels, classification_loss, regression_loss
+from mercer.estimators.targets import ClassTarget, NumericTarget, Target
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.maps.members import Endless
@@ -98,26 +96,29 @@ class StreamingMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
         solver = self._solver()
-        scaled = self._begin(rows, loss)
+        scaled = self._begin(rows)
         f, losses = solver.solve(
             self.feature_map_,
             scaled,
             rows.target,
-            loss,
+            self._loss_,
             sample_weight=rows.weights,
             offset=self._constant_,
             callback=listener,
         )
         self._adopt_steps(f, losses)
 
-    def _continue(self, X: Data, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
+    def _continue(self, X: Data, y: NDArray, weights: NDArray | None, target: Target) -> None:
         """A step for every batch of these rows, in the order they came in."""
-        solver, rows = self._solver(), Rows(X, target, weights).weighted()
+        rows = Rows(X, target.encoded(y, float_type(X)), weights).weighted()
+        solver = self._solver()
+        self.__dict__.update(target.attributes())
+        self.__dict__.pop("_probabilities_", None)  # of an earlier state of the model
         begins = not hasattr(self, "map_coef_")
-        scaled = self._begin(rows, loss) if begins else self._preprocessing.scaled(rows.X)
-        f = self._expansion(target.shape[1:], float_type(X))
+        scaled = self._begin(rows) if begins else self._preprocessing.scaled(rows.X)
+        f = self._expansion(rows.target.shape[1:], float_type(X))
         losses = [] if begins else self.loss_curve_.tolist()
         batch, _ = solver.sizes(len(rows))
         for first in range(0, len(rows), batch):
@@ -128,15 +129,16 @@ class StreamingMachine(FeatureModel):
                     len(losses),
                     scaled[part],
                     rows.target[part],
-                    loss,
+                    self._loss_,
                     sample_weight=None if rows.weights is None else rows.weights[part],
                     offset=self._constant_,
                 )
             )
         self._adopt_steps(f, np.array(losses))
 
-    def _begin(self, rows: Rows, loss: Loss) -> Matrix:
+    def _begin(self, rows: Rows) -> Matrix:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
+        loss = self._loss_
         if not np.isfinite(loss.lipschitz):
             raise ValueError(
                 f"loss must be one of bounded curvature, for steps of a length; got {loss.name!r}."
@@ -265,21 +267,17 @@ class DoublySGDRegressor(Regression, StreamingMachine):
         if not first:
             self._check_state()
         self._check_flags()
-        X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True, reset=first)
-        weights = check_weights(sample_weight, X)
-        loss = regression_loss(self.loss)
-        target = np.asarray(y, dtype=np.float64)
+        X, y, weights = NumericTarget.checked(self, X, y, sample_weight, reset=first)
         if first:
-            mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
-            self._target_mean_ = np.asarray(mean)
-        elif target.shape[1:] != self.map_coef_.shape[:-1]:
+            target = NumericTarget.learned(self, y, weights)
+        elif y.shape[1:] == self.map_coef_.shape[:-1]:
+            target = NumericTarget(NumericTarget.loss_of(self), self._target_mean_)
+        else:
             raise ValueError(
                 f"y must have as many outputs as before, {self.map_coef_.shape[:-1]}; got "
-                f"{target.shape[1:]}."
+                f"{y.shape[1:]}."
             )
-        centred = (target - self._target_mean_).astype(float_type(X))
-        self._loss_ = loss
-        self._continue(X, centred, weights, loss)
+        self._continue(X, y, weights, target)
         return self
 
 
@@ -365,32 +363,22 @@ class DoublySGDClassifier(Classification, StreamingMachine):
                 f"{self.class_weight!r}: weigh the rows by sample_weight."
             )
         self._check_flags()
-        check_labels(type(self).__name__, y)
-        X, y = self._checked_pair(X, y, reset=first)
-        check_classification_targets(y)
-        weights = check_weights(sample_weight, X)
-        loss = classification_loss(self.loss)
-        if first:
-            known = np.unique(y if classes is None else classes)
-            if len(known) < 2:
-                raise ValueError(
-                    "classes must name all labels that will come where the first rows do not have "
-                    f"them; got {known.tolist()!r}."
-                )
-            self.classes_, self._target_mean_ = known, np.zeros(())
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        X, y, weights = ClassTarget.checked(self, X, y, sample_weight, reset=first)
+        known = np.unique(y if classes is None else classes) if first else self.classes_
+        if len(known) < 2:
             raise ValueError(
-                f"classes must be those of the first call, {self.classes_.tolist()!r}; got "
+                "classes must name all labels that will come where the first rows do not have "
+                f"them; got {known.tolist()!r}."
+            )
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(
+                f"classes must be those of the first call, {known.tolist()!r}; got "
                 f"{np.unique(classes).tolist()!r}."
             )
-        labels = np.searchsorted(self.classes_, y)
-        strange = self.classes_[np.minimum(labels, len(self.classes_) - 1)] != y
+        strange = known[np.minimum(np.searchsorted(known, y), len(known) - 1)] != y
         if np.any(strange):
             raise ValueError(
-                f"y must hold no labels but {self.classes_.tolist()!r}; got "
-                f"{np.asarray(y)[strange][0]!r}."
+                f"y must hold no labels but {known.tolist()!r}; got {np.asarray(y)[strange][0]!r}."
             )
-        target = self._encoded(labels, loss, float_type(X))
-        self.__dict__.pop("_probabilities_", None)  # of an earlier state of the model
-        self._continue(X, target, weights, self._loss_)
+        self._continue(X, y, weights, ClassTarget.of_classes(self, known))
         return self

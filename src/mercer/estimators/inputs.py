@@ -1,16 +1,63 @@
-"""Types of inputs, numbers and weights that estimators take."""
+"""Inputs of estimators: rows of numbers, texts or a kernel matrix, and weights."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer._runtime.arrays import check_memory
-from mercer._runtime.rows import is_large
+from mercer._runtime.device_arrays import on_host
+from mercer._runtime.rows import Data, PreparedRows, is_large
+from mercer._runtime.sparse import sound
 from mercer._runtime.validation import check_weights, numbers
+from mercer.kernels.text import checked_texts
 
-__all__ = ["check_weights", "float_types", "numbers"]
+__all__ = [
+    "MATRIX",
+    "NUMBERS",
+    "TEXTS",
+    "check_weights",
+    "checked_pair",
+    "float_types",
+    "in_memory",
+    "numbers",
+]
+
+NUMBERS, TEXTS, MATRIX = "numbers", "texts", "kernel matrix"  # kinds of X
+
+
+def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDArray]:
+    """X and y of a fit, checked for the kind of input that the model takes.
+
+    Sets ``n_features_in_`` and ``feature_names_in_``. ``options`` are those of ``validate_data``.
+    """
+    kind = model._input_kind()
+    if kind == MATRIX:
+        X = in_memory(X)
+        X, y = validate_data(model, X, y, dtype=float_types(X), order="C", **options)
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"X must be a square kernel matrix for kernel='precomputed'; got {X.shape}."
+            )
+        return X, y
+    if kind == NUMBERS and not isinstance(X, PreparedRows):
+        X = sound(X)
+        return validate_data(model, X, y, accept_sparse="csr", dtype=float_types(X), **options)
+    if not isinstance(X, PreparedRows):  # which their maker has checked
+        X = checked_texts(X, "X")
+    y = validate_data(model, y=y, **options)
+    check_consistent_length(X, y)
+    if isinstance(X, PreparedRows):
+        model.n_features_in_ = X.shape[1]
+    return X, y
+
+
+def in_memory(X: Any) -> Any:
+    """X as one array in the memory of the processor."""
+    return sound(on_host(X.together() if isinstance(X, PreparedRows) else X))
 
 
 def float_types(X: Any) -> Any:

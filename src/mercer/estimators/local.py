@@ -20,11 +20,11 @@ from mercer._runtime.validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
+from mercer.estimators.inputs import NUMBERS
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
-from mercer.estimators.selection import checked_path, held_out, mean_loss, responses
-from mercer.estimators.targets import unit_of
+from mercer.estimators.selection import checked_path, held_out, responses
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
 from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves, suits_device
@@ -147,15 +147,15 @@ class LocalKernelMachine(FeatureModel):
         names = ("kernel", "gamma", "leaf_size", "n_trees", "overlap", "random_state", "n_jobs")
         return LocalKernel(**{name: getattr(self, name) for name in names})
 
-    def _takes_text(self) -> bool:
-        return False
+    def _input_kind(self) -> str:
+        return NUMBERS
 
     def _begin_fit(self) -> None:
         super()._begin_fit()
         self._stated_map().check_kernel()
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
-        map_ = self._stated_map()
+    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+        map_, loss = self._stated_map(), self._loss_
         alphas = self._strengths(rows, loss)
         positive_number(self.tol, "tol")
         positive_integer(self.max_iter, "max_iter")
@@ -268,7 +268,7 @@ class LocalKernelMachine(FeatureModel):
         if self.alpha is not None:
             return [positive_number(self.alpha, "alpha")]
         total = len(rows) if rows.weights is None else float(np.sum(rows.weights))
-        return [unit_of(loss, rows.target, rows.weights) * (_RIDGE / total)]
+        return [rows.unit(loss) * (_RIDGE / total)]
 
     def _check_memory(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> None:
         """Refuse coefficients, or matrices of the leaves at work, that would not fit."""
@@ -307,7 +307,8 @@ class LocalKernelMachine(FeatureModel):
 
     def _chosen(self, map_: LocalKernel, rows: Rows, loss: Loss, alphas: Sequence[float]) -> float:
         """The strength whose model of most rows has the least loss on the others."""
-        strata = self._strata(rows.target)
+        target = self._target
+        strata = rows.strata(target.strata)
         held = held_out(map_.settled(), rows.target, strata, self.validation_fraction)
         part, others = rows.taken(~held), rows.taken(held)
         share = len(rows) / len(part)  # of fewer rows, the same ridge is a larger alpha
@@ -319,7 +320,7 @@ class LocalKernelMachine(FeatureModel):
         thetas = solution.coef
         thetas = thetas if rows.target.ndim == 2 else thetas[:, :, 0]
         answers = responses(fitted, thetas, False, others.X)
-        scores = [-mean_loss(answer, others, loss) for answer in answers]
+        scores = [target.score(answer, others) for answer in answers]
         self.path_ = {"alpha": np.array(alphas), "score": np.array(scores)}
         return alphas[int(np.argmax(scores))]
 

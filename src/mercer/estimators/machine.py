@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -20,15 +19,13 @@ from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
 from mercer.estimators.held_out import solve_without_first
-from mercer.estimators.inputs import numbers
+from mercer.estimators.inputs import MATRIX
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import (
     PRECOMPUTED,
-    checked_matrix,
     has_matrix,
     map_of_matrix,
     new_rows,
-    rows_of_fit,
 )
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
@@ -36,7 +33,6 @@ from mercer.estimators.selection import (
     Task,
     checked_path,
     choose,
-    mean_loss,
     split_key,
 )
 from mercer.estimators.state import check_path
@@ -92,39 +88,27 @@ class KernelMachine(FeatureModel):
 
     _predicts_on_device: ClassVar[bool] = True
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._is_precomputed()
-        tags.input_tags.sparse &= not self._is_precomputed()
-        return tags
-
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
-        design, continues, thetas = self._prepare(rows, loss)
+    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+        map_ = self._unfitted_map(rows)
+        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
+        settings = described(map_, self.scale, path, self._target.scoring)
+        design, thetas = self._last_design(rows, settings), None
+        start = None if design is None else self._last_theta(rows)
+        if design is None:
+            self._forget()
+            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(self.scale)
+            design, thetas = self._fit_map(map_, rows.scaled(self.scaler_))
+            self._settings_, self._width_ = settings, rows.X.shape[1:]
         self.device_ = device_of(design, self.device)
-        problem = self._problem(design, rows, loss)
-        # Other outputs or classes than last time have nothing to continue from.
-        continues = continues and np.shape(self._intercept_) == rows.target.shape[1:]
-        start = self._theta() if continues else None
-
-        def solve(problem: Problem) -> Outcome:
-            if self.alphas is not None:
-                return self._followed(problem, rows, thetas, listener)
-            solver = self._solver(problem, rows)
-            mean = self._target_mean_
-            solver, result = solve_without_first(problem, solver, start, listener, mean)
-            return solver, [result]
-
+        problem = self._problem(design, rows)
         if self.alphas is None:
-            if not continues:
-                for name in ("map_coef_", "_intercept_"):
-                    self.__dict__.pop(name, None)
             self.alpha_ = problem.penalty.alpha
         prepared = self._preprocessing
         precise = Precise(
-            solve,
+            partial(self._solve, rows=rows, start=start, thetas=thetas, listener=listener),
             [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
             lambda few: rows.wide_rows(prepared, problem, few),
-            lambda: self._problem(rows.wide_design(prepared), rows, loss),
+            lambda: self._problem(rows.wide_design(prepared), rows),
             self.solver.tol if isinstance(self.solver, solvers.ConjugateGradient) else 0.0,
         )
         solver, results = precise(problem)
@@ -133,31 +117,62 @@ class KernelMachine(FeatureModel):
         else:
             self._adopt_path(solver, results)
 
-    def _prepare(self, rows: Rows, loss: Loss) -> tuple[Design, bool, list[NDArray] | None]:
-        """The design of the rows, whether scaler and map are those of the last fit, and solutions
-        for every alpha if choosing among them gave any."""
-        map_ = self._map_for(rows, loss)
-        map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss, rows.are_here)
-        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
-        settings = described(map_, self.scale, path, self._scoring())
-        width = rows.X.shape[1:]
-        again = self.warm_start and getattr(self, "_settings_", None) == settings
-        if again and getattr(self, "_width_", None) == width:
-            scaled, fitted = self._preprocessing.scaled_rows(rows.X), self.feature_map_
-            if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
-                return fitted.design(scaled), True, None
-        self._forget()
-        self.scaler_ = None if self._is_precomputed() else rows.fit_scaler(self.scale)
-        rows = rows.scaled(self.scaler_)
-        if self.gamma_path is None:
-            map_ = rows.with_resolved_gamma(map_)
-        self._check_direct(map_, len(rows))
+    def _unfitted_map(self, rows: Rows) -> maps.FeatureMap:
+        """The map of the settings; "auto" follows from rows, loss and settings."""
+        loss, is_ridge = self._loss_, self._is_ridge()
+        if self._input_kind() == MATRIX:
+            names = ("gamma", "n_components", "n_jobs")
+            settings = {name: getattr(self, name) for name in names}
+            map_ = map_of_matrix(self.feature_map, rows.are_here, **settings)
+        elif is_name(self.feature_map, "auto"):
+            n, available = len(rows), available_memory()
+            suits = (
+                rows.are_here
+                and n <= _MOST_EXACT
+                and (available is None or _MATRICES * 8.0 * n**2 <= available)
+                and is_ridge
+                and (loss.quadratic or suits_rows(loss))
+                and any(is_name(self.solver, name) for name in _EXACT_SOLVERS)
+                and self.n_components is None
+                and self.gamma_path is None
+            )
+            map_ = self._map_named("exact" if suits else "binning")
+        else:
+            map_ = self._stated_map()
+        return best_form(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
+
+    def _last_design(self, rows: Rows, settings: str) -> Design | None:
+        """The design by scaler and map of the last fit, if a warm start keeps both."""
+        same = self.warm_start and getattr(self, "_settings_", None) == settings
+        if not same or getattr(self, "_width_", None) != rows.X.shape[1:]:
+            return None
+        scaled, fitted = self._preprocessing.scaled_rows(rows.X), self.feature_map_
+        if isinstance(fitted, maps.ExactKernel) and not fitted.was_fitted_to(scaled):
+            return None
+        return fitted.design(scaled)
+
+    def _last_theta(self, rows: Rows) -> NDArray | None:
+        """Coefficients of the last fit; None, and none kept, for other outputs or classes."""
+        if np.shape(self._intercept_) == rows.target.shape[1:]:
+            return self._theta()
+        del self.map_coef_, self._intercept_
+        return None
+
+    def _fit_map(self, map_: maps.FeatureMap, scaled: Rows) -> tuple[Design, list[NDArray] | None]:
+        """The design of scaled rows by a map that is fitted to them.
+
+        With ``alphas`` or ``gamma_path``, also chooses among these; the second value are solutions
+        for every alpha if choosing gave any.
+        """
         thetas = None
+        if self.gamma_path is None:
+            map_ = scaled.with_resolved_gamma(map_)
+        self._check_direct(map_, len(scaled))
         if self.gamma_path is not None or self.alphas is not None:
-            map_, thetas = self._choose(map_, rows, loss)
-        design = rows.fit_design(map_)
-        self.feature_map_, self._settings_, self._width_ = map_, settings, width
-        return design, False, thetas
+            map_, thetas = self._choose(map_, scaled)
+        design = scaled.fit_design(map_)
+        self.feature_map_ = map_
+        return design, thetas
 
     def _check_direct(self, map_: maps.FeatureMap, n_rows: int) -> None:
         """Refuse a factor that would not fit before the features are made."""
@@ -172,29 +187,8 @@ class KernelMachine(FeatureModel):
             "use solver='block' or solver='cg', or fewer n_components",
         )
 
-    def _map_for(self, rows: Rows, loss: Loss) -> maps.FeatureMap:
-        """The unfitted map of the settings; "auto" follows from rows, loss and settings."""
-        if self._is_precomputed():
-            names = ("gamma", "n_components", "n_jobs")
-            settings = {name: getattr(self, name) for name in names}
-            return map_of_matrix(self.feature_map, rows.are_here, **settings)
-        if not is_name(self.feature_map, "auto"):
-            return self._stated_map()
-        n, available = len(rows), available_memory()
-        suits = (
-            rows.are_here
-            and n <= _MOST_EXACT
-            and (available is None or _MATRICES * 8.0 * n**2 <= available)
-            and self._is_ridge()
-            and (loss.quadratic or suits_rows(loss))
-            and any(is_name(self.solver, name) for name in _EXACT_SOLVERS)
-            and self.n_components is None
-            and self.gamma_path is None
-        )
-        return self._map_named("exact" if suits else "binning")
-
     def _choose(
-        self, map_: maps.FeatureMap, rows: Rows, loss: Loss
+        self, map_: maps.FeatureMap, rows: Rows
     ) -> tuple[maps.FeatureMap, list[NDArray] | None]:
         """The map at the best gamma, and solutions for every alpha if there are any."""
         alphas, gammas = self.alphas, self.gamma_path
@@ -205,10 +199,9 @@ class KernelMachine(FeatureModel):
             self.selection,
             self.validation_fraction,
             key=lambda map_: split_key(map_, self.random_state),
-            strata=rows.strata(self._strata),
-            problem=lambda design, part: self._problem(design, part, loss),
+            target=self._target,
+            problem=self._problem,
             solver=lambda problem: self._solver(problem, rows),
-            score=self._scorer(loss),
         )
         try:
             choice = choose(task, map_)
@@ -224,7 +217,28 @@ class KernelMachine(FeatureModel):
     def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
         return rows.solver(self.solver, problem, self.tol, self.max_iter)
 
-    def _problem(self, design: Design, rows: Rows, loss: Loss) -> Problem:
+    def _solve(
+        self,
+        problem: Problem,
+        rows: Rows,
+        start: NDArray | None,
+        thetas: list[NDArray] | None,
+        listener: Listener | None,
+    ) -> Outcome:
+        """The solver and its results: one, or one for every alpha of a path."""
+        if self.alphas is not None and thetas is not None and self.solver in ("auto", "cholesky"):
+            # Leaving out every row took the direct solutions of all alphas: they are checked.
+            direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
+            pairs = zip(self.path_["alpha"].tolist(), thetas, strict=True)
+            return direct, [direct.solve(at(problem, alpha), b, listener) for alpha, b in pairs]
+        solver = self._solver(problem, rows)
+        if self.alphas is not None:
+            return solver, solver.solve_path(problem, self.path_["alpha"].tolist(), listener)
+        mean = self._target_mean_
+        solver, result = solve_without_first(problem, solver, start, listener, mean)
+        return solver, [result]
+
+    def _problem(self, design: Design, rows: Rows) -> Problem:
         """The problem of these rows, if there is memory to solve it."""
         n_outputs = rows.target.size // len(rows)
         needed = _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs
@@ -240,10 +254,10 @@ class KernelMachine(FeatureModel):
             )
         penalty = self._resolve_penalty(rows.total_weight)
         if self.alpha is None and self.alphas is None and self._is_ridge():
-            unit = rows.unit(loss)
+            unit = rows.unit(self._loss_)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
-        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss)
-        problem = rows.problem(design, loss, penalty, self.fit_intercept)
+        design, penalty = rows.in_span(design, penalty, self._is_ridge(), self._loss_)
+        problem = rows.problem(design, self._loss_, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem
 
@@ -252,20 +266,8 @@ class KernelMachine(FeatureModel):
 
     # -- kernel matrices -------------------------------------------------------------------------
 
-    def _is_precomputed(self) -> bool:
-        return is_name(self.kernel, PRECOMPUTED)
-
-    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray]:
-        if not self._is_precomputed():
-            return super()._checked_pair(X, y, **options)
-        y = numbers(y, "y") if options.get("y_numeric") else y
-        return checked_matrix(self, X, y, **options)
-
-    def _as_rows(self, X: Any) -> Any:
-        return rows_of_fit(X) if self._is_precomputed() else X
-
-    def _contents(self, X: Any) -> Any:
-        return X[:, :-1] if self._is_precomputed() else X
+    def _input_kind(self) -> str:
+        return MATRIX if is_name(self.kernel, PRECOMPUTED) else super()._input_kind()
 
     def _checked(self, X: Any) -> Any:
         self._check_fitted()
@@ -274,23 +276,6 @@ class KernelMachine(FeatureModel):
     def _responses(self, X: Any) -> NDArray:
         # Few rows and tensors are taken for rows of inputs, which a matrix has not.
         return self._responses_of(self._checked(X)) if has_matrix(self) else super()._responses(X)
-
-    def _followed(
-        self,
-        problem: Problem,
-        rows: Rows,
-        thetas: list[NDArray] | None,
-        listener: Listener | None,
-    ) -> Outcome:
-        """The solver of a path, and its results for every alpha."""
-        alphas = self.path_["alpha"].tolist()
-        if thetas is None or self.solver not in ("auto", "cholesky"):
-            solver = self._solver(problem, rows)
-            return solver, solver.solve_path(problem, alphas, listener)
-        # To leave out every row takes the direct solutions for all of them: they are looked at.
-        direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
-        pairs = zip(alphas, thetas, strict=True)
-        return direct, [direct.solve(at(problem, alpha), theta, listener) for alpha, theta in pairs]
 
     def _adopt_result(self, solver: solvers.Solver, result: solvers.Result) -> None:
         """Make a solver's result the fitted model."""
@@ -363,14 +348,6 @@ class KernelMachine(FeatureModel):
             other.__dict__.pop("_probabilities_", None)  # of responses at another strength
         return other
 
-    def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:
-        """Gives the score of responses to rows that the model has not seen; greater is better."""
-        return partial(_minus_mean_loss, loss=loss)
-
-    def _scoring(self) -> str:
-        """The word for what choices are made by."""
-        return "loss"
-
     def _resolve_penalty(self, total_weight: float) -> Penalty:
         if self.alphas is not None:
             if self.alpha is not None:
@@ -389,10 +366,6 @@ class KernelMachine(FeatureModel):
             State(self).instance("device_", str)
         if "coef" in (vars(self).get("path_") or ()):
             check_path(self)
-
-
-def _minus_mean_loss(responses: NDArray, rows: Rows, loss: Loss) -> float:
-    return -mean_loss(responses, rows, loss)
 
 
 def checked_strength(penalty: Penalty, alpha: Any) -> Penalty:

@@ -23,7 +23,6 @@ from mercer.equations.posterior import (
 from mercer.estimators._documentation import entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.preprocessing import Rows
-from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap, LocalKernel, Nystroem
 
 __all__ = ["POSTERIOR", "Posteriors"]
@@ -116,7 +115,8 @@ class Posteriors(FeatureModel):
 
     # -- at fit ------------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+        loss = self._loss_
         wanted = getattr(self, "posterior", False)
         is_gaussian = loss.quadratic and is_name(getattr(self, "penalty", "l2"), "l2")
         if wanted and not is_gaussian:
@@ -127,7 +127,7 @@ class Posteriors(FeatureModel):
         self._total_weight_ = rows.total_weight if is_gaussian else None
         self._row_weights_ = rows.weights
         self.__dict__.pop("_posterior_", None)
-        super()._fit_rows(rows, loss, listener)
+        super()._fit_rows(rows, listener)
         map_ = self.feature_map_
         if isinstance(map_, LocalKernel) and map_.landmarks_.shape[0] != len(rows):
             # A fit through files: leaves hold their own rows, in another order.

@@ -10,16 +10,13 @@ from sklearn.utils.validation import validate_data
 
 from mercer import maps
 from mercer._runtime.arrays import check_memory
-from mercer._runtime.device_arrays import on_host
-from mercer._runtime.rows import PreparedRows, is_large
-from mercer._runtime.sparse import sound
+from mercer._runtime.rows import is_large
 from mercer._runtime.validation import is_name
-from mercer.estimators.inputs import float_types
+from mercer.estimators.inputs import float_types, in_memory
 from mercer.kernels.precomputed import NEW, Precomputed, numbered
 
 __all__ = [
     "PRECOMPUTED",
-    "checked_matrix",
     "has_matrix",
     "map_of_matrix",
     "new_rows",
@@ -50,17 +47,6 @@ def map_of_matrix(feature_map: Any, rows_are_here: bool, **settings: Any) -> map
     return maps.get("exact", **settings | {"kernel": Precomputed()})
 
 
-def checked_matrix(model: Any, X: Any, y: Any, **options: Any) -> tuple[NDArray, Any]:
-    """The kernel matrix (n, n) and the targets of a fit."""
-    X = _in_memory(X)
-    X, y = validate_data(model, X, y, dtype=float_types(X), order="C", **options)
-    if X.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"X must be a square kernel matrix for kernel='precomputed'; got {X.shape}."
-        )
-    return X, y
-
-
 def rows_of_fit(K: NDArray) -> NDArray:
     """Rows of a checked kernel matrix as ``Precomputed`` takes them."""
     if is_large(K):
@@ -70,9 +56,5 @@ def rows_of_fit(K: NDArray) -> NDArray:
 
 def new_rows(model: Any, X: Any) -> NDArray:
     """Rows of kernels at the rows of the fit as ``Precomputed`` takes them."""
-    X = _in_memory(X)
+    X = in_memory(X)
     return numbered(validate_data(model, X, dtype=float_types(X), order="C", reset=False), NEW)
-
-
-def _in_memory(X: Any) -> Any:
-    return sound(on_host(X.together() if isinstance(X, PreparedRows) else X))

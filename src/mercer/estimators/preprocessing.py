@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ from mercer import solvers
 from mercer._runtime.arrays import Matrix, check_memory, row_chunks
 from mercer._runtime.rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
 from mercer.designs import Design, KernelColumns
-from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.penalties import Penalty
@@ -81,7 +81,7 @@ class Rows:
 
     def unit(self, loss: Loss) -> float:
         """The loss's typical second derivative, in units of the squared loss's."""
-        return unit_of(loss, self.target, self.weights)
+        return loss.unit(self.target, partial(np.average, axis=0, weights=self.weights))
 
     def strata(self, classes: Callable[[NDArray], NDArray | None]) -> NDArray | None:
         """Classes of the targets, (n,)."""

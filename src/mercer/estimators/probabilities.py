@@ -19,11 +19,11 @@ from mercer._runtime.rows import PreparedRows, is_far, is_sparse
 from mercer._runtime.state import State
 from mercer._runtime.validation import weighted_mean
 from mercer.estimators.device import on_device
+from mercer.estimators.precomputed import has_matrix
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import winners
-from mercer.losses import Loss
 
-__all__ = ["Probabilities", "calibrated", "check_probabilities", "uncalibrated"]
+__all__ = ["Probabilities", "calibrate", "check_probabilities", "uncalibrated"]
 
 _FLOORS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 _POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
@@ -106,26 +106,30 @@ def uncalibrated() -> Iterator[None]:
         _calibrates.reset(token)
 
 
-def calibrated(model: Any, rows: Rows, loss: Loss) -> Probabilities | None:
-    """The map from responses of a fitted classifier to probabilities.
+def calibrate(model: Any, rows: Rows) -> None:
+    """Fit the map from responses of a fitted classifier to probabilities.
 
     A copy of the model is fitted to one half of the rows, and the map is chosen by the responses of
     the other half. A class of one row is in the first half. Without a row to hold out the map is
-    the default one; None if the rows are on other machines or the caller wants no map.
+    the default one; the model gets none if its rows are on other machines or within
+    ``uncalibrated``.
     """
     if not _calibrates.get() or is_far(rows.X):
-        return None
-    halves = _halves(replace(rows, X=model._contents(rows.X)))
+        return
+    # Places tell equal rows of a kernel matrix apart: see ``precomputed.rows_of_fit``.
+    halves = _halves(replace(rows, X=rows.X[:, :-1]) if has_matrix(model) else rows)
     if halves is None:
-        return Probabilities()
+        model._probabilities_ = Probabilities()
+        return
     fitted, judged = halves
     copy = model._to_calibrate()
     with warnings.catch_warnings(), on_device(getattr(copy, "device", None)):
         warnings.simplefilter("ignore")  # the fit to all rows has said it
-        copy._fit_rows(rows.taken(fitted), loss, None)
+        copy._fit_rows(rows.taken(fitted), None)
         others = rows.taken(judged)
         responses = copy._responses_of(others.X)
-    return Probabilities.fitted(responses, winners(others.target), others.weights)
+    labels = winners(others.target)
+    model._probabilities_ = Probabilities.fitted(responses, labels, others.weights)
 
 
 def _halves(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

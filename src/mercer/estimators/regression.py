@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from mercer._runtime.progress import with_callbacks
 from mercer._runtime.state import State
-from mercer._runtime.validation import flag, float_type
+from mercer._runtime.validation import flag
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
-from mercer.estimators.inputs import check_weights
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.posterior import POSTERIOR, Posteriors
-from mercer.estimators.targets import regression_loss
+from mercer.estimators.targets import NumericTarget
 from mercer.losses import Loss
 
-__all__ = ["KernelRegressor", "Regression", "refuse_out_of_range"]
+__all__ = ["KernelRegressor", "Regression"]
 
 
 class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
-    """Models of numbers: the target is centred, unless responses are its logarithm."""
+    """Models whose y are numbers."""
 
-    _loss_: Loss
-
-    @with_callbacks
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        y : array of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice.
-
-        Returns
-        -------
-        self
-        """
-        self._begin_fit()
-        X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True)
-        weights = check_weights(sample_weight, X)
-        loss = regression_loss(self.loss)
-        # Most losses of a regression depend on the residual alone: solving for the centred target
-        # is the same problem, and a target far from zero keeps its digits in float32.
-        target = np.asarray(y, dtype=np.float64)
-        centre = self.fit_intercept and loss.link == "identity"
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.average(target, axis=0, weights=weights) if centre else 0.0
-            centred = target - mean
-            size = np.sum(np.square(centred))
-            rounded = centred.astype(float_type(X))
-        refuse_out_of_range(target, centred, float(size), rounded)
-        if loss.link != "identity":
-            loss.check_target(rounded)
-        self._target_mean_, self._loss_ = np.asarray(mean), loss
-        self._fit(X, y, rounded, weights, loss)
-        return self
+    _target_kind = NumericTarget
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets: means, or quantiles or expectiles with a loss of that name.
@@ -94,50 +54,12 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
                 "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
                 f"{type(self).__name__} has no standard deviations."
             )
-        responses = self._responses(X)  # checks the fitted model before its loss is read
-        loss = self._loss_
-        predicted = loss.means(responses)
-        if loss.link == "identity":
-            return predicted
-        beyond = np.isinf(predicted)
-        if np.any(beyond):
-            largest = np.finfo(predicted.dtype).max
-            warnings.warn(
-                f"{np.count_nonzero(beyond)} of {predicted.size} predicted means are beyond the "
-                f"range of {predicted.dtype}, and {largest:.2g} stands for them: their rows are "
-                "far from those of the fit, or alpha is too small.",
-                UserWarning,
-                stacklevel=2,
-            )
-            predicted[beyond] = largest
-        return predicted
+        responses = self._responses(X)  # which checks the fitted model
+        return self._target.predictions(responses)
 
     def _check_state(self) -> None:
         super()._check_state()
         State(self).instance("_loss_", Loss)
-
-
-def refuse_out_of_range(target: NDArray, centred: NDArray, size: float, rounded: NDArray) -> None:
-    """Refuse targets whose squares or roundings leave the range of their type.
-
-    ``size`` is the sum of squares of centred targets, ``rounded`` these in the type of X. The
-    least and the largest targets may stand for all.
-    """
-    if not np.isfinite(size):
-        raise ValueError(
-            "y must have finite sums of squares in float64; its largest value is "
-            f"{np.abs(target).max():.3g}."
-        )
-    if size < np.finfo(np.float64).tiny and np.any(centred):
-        raise ValueError(
-            "y must have sums of squares above 0 in float64; its largest difference from a "
-            f"constant is {np.abs(centred).max():.3g}."
-        )
-    if not np.all(np.isfinite(rounded)):
-        raise ValueError(
-            f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
-            f"is {np.abs(target).max():.3g}."
-        )
 
 
 @documented(MACHINES | POSTERIOR)

@@ -18,7 +18,7 @@ from mercer._runtime.rows import Data
 from mercer._runtime.validation import name_from, real_number
 from mercer.designs import Design
 from mercer.estimators.preprocessing import Rows
-from mercer.losses import Loss
+from mercer.estimators.targets import Target
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
@@ -29,7 +29,6 @@ __all__ = [
     "checked_path",
     "choose",
     "held_out",
-    "mean_loss",
     "random_order",
     "responses",
     "split_key",
@@ -50,10 +49,9 @@ class Task:
     selection: str  # "auto", "holdout" or "loo"
     fraction: float  # of the rows, held out
     key: Callable[[FeatureMap], int]  # which decides the rows that are held out
-    strata: NDArray | None  # classes of which held-out rows have their share, (n,)
+    target: Target
     problem: Callable[[Design, Rows], Problem]
     solver: Callable[[Problem], solvers.Solver]
-    score: Callable[[NDArray, Rows], float]  # of responses to rows; greater is better
 
 
 @dataclass
@@ -131,7 +129,8 @@ class _Judge:
         self.undecided = name == "auto" and task.alphas is not None and task.rows.are_here
         self.leaves_one_out = name == "loo"
         if not self.leaves_one_out:
-            held = held_out(task.key(self.map_), task.rows, task.strata, task.fraction)
+            strata = task.rows.strata(task.target.strata)
+            held = held_out(task.key(self.map_), task.rows, strata, task.fraction)
             self.fitted, self.judged = task.rows.taken(~held), task.rows.taken(held)
 
     def trial(self, map_: FeatureMap) -> _Trial:
@@ -168,7 +167,7 @@ class _Judge:
         alphas = [problem.penalty.alpha] if self.task.alphas is None else self.task.alphas
         scores, thetas = [], []
         for left_out in solvers.leave_one_out(problem, alphas):
-            scores.append(self.task.score(left_out.predictions, rows))
+            scores.append(self.task.target.score(left_out.predictions, rows))
             thetas.append(left_out.coef)
         return scores, thetas
 
@@ -185,7 +184,7 @@ class _Judge:
                 raise Interrupted(map_, solver, result)
         thetas = np.stack([result.coef for result in results])
         answer = partial(responses, map_, thetas, problem.fit_intercept)
-        return self.judged.scores(answer, self.task.score)
+        return self.judged.scores(answer, self.task.target.score)
 
     def _problem(self, map_: FeatureMap, rows: Rows) -> Problem:
         return self.task.problem(rows.fit_design(map_), rows)
@@ -200,13 +199,6 @@ def _is_cheap(problem: Problem) -> bool:
     n, n_columns = problem.design.shape
     products = float(n) * min(n, n_columns) ** 2  # for every alpha
     return "a linear system" in problem.capabilities and products <= _CHEAP_SIDE**3
-
-
-def mean_loss(predicted: NDArray, rows: Rows, loss: Loss) -> float:
-    """Weighted mean loss of responses to some rows; losses of several outputs add up."""
-    values = loss.value(predicted.astype(np.float64), rows.target.astype(np.float64))
-    values = values if values.ndim == 1 else values.sum(axis=1)
-    return float(np.average(values, weights=rows.weights))
 
 
 def responses(

@@ -21,7 +21,7 @@ from mercer.estimators.machine import checked_strength, with_default_strength
 from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
-from mercer.estimators.selection import held_out, mean_loss, responses, split_key
+from mercer.estimators.selection import held_out, responses, split_key
 from mercer.losses import Loss
 from mercer.maps import FeatureMap, RandomBinning
 from mercer.maps.members import FeatureSequence, feature_sequence
@@ -166,7 +166,7 @@ class SparseMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
         map_, n_new = self._map()
         settings, width = described(map_, self.scale), rows.X.shape[1:]
         previous, start = self._previous(settings, width), None
@@ -183,8 +183,8 @@ class SparseMachine(FeatureModel):
         if start is None:
             self._forget()
         search = WorkingSet(self._inner(), n_new, self.max_rounds, self.tol)
-        penalty = self._chosen_penalty(source, rows, loss, search)
-        problem_of = self._problems(rows, loss, penalty)
+        penalty = self._chosen_penalty(source, rows, search)
+        problem_of = self._problems(rows, penalty)
         selection = search.solve(source, problem_of, start, listener)
         self._settings_, self._width_ = settings, width
         self.alpha_ = penalty.alpha
@@ -230,20 +230,18 @@ class SparseMachine(FeatureModel):
         theta = previous._theta().astype(design.dtype)
         return Selection(previous.feature_map_, design, theta, n_drawn, [])
 
-    def _problems(self, rows: Rows, loss: Loss, penalty: penalties.Penalty) -> partial[Problem]:
+    def _problems(self, rows: Rows, penalty: penalties.Penalty) -> partial[Problem]:
         """The problem as a function of its design."""
         return partial(
             Problem,
             y=rows.target,
-            loss=loss,
+            loss=self._loss_,
             penalty=penalty,
             sample_weight=rows.weights,
             fit_intercept=self.fit_intercept,
         )
 
-    def _chosen_penalty(
-        self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet
-    ) -> penalties.Penalty:
+    def _chosen_penalty(self, source: Stream, rows: Rows, search: WorkingSet) -> penalties.Penalty:
         """The penalty at a strength that is given, follows from the data, or is tried out."""
         alpha: Any = self.alpha
         follows = alpha is None or is_name(alpha, "cv")
@@ -254,19 +252,20 @@ class SparseMachine(FeatureModel):
             return checked_strength(penalty, self.alpha)
         if not follows:
             return penalty
-        problem = self._problems(rows, loss, penalty)(source.draw(0, search.n_new)[1])
+        problem = self._problems(rows, penalty)(source.draw(0, search.n_new)[1])
         default = with_default_strength(problem).penalty
         if self.alpha is None or default.alpha == penalty.alpha:
             return default
         strongest = problem.alpha_max()
-        return self._best_penalty(source, rows, loss, search, strongest * _CV_ALPHAS)
+        return self._best_penalty(source, rows, search, strongest * _CV_ALPHAS)
 
     def _best_penalty(
-        self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet, alphas: NDArray
+        self, source: Stream, rows: Rows, search: WorkingSet, alphas: NDArray
     ) -> penalties.Penalty:
         """The strength that predicts held-out rows best, along one path of warm starts."""
-        key = split_key(source.feature_map, self.random_state)
-        held = held_out(key, rows.target, self._strata(rows.target), self.validation_fraction)
+        key, target = split_key(source.feature_map, self.random_state), self._target
+        strata = rows.strata(target.strata)
+        held = held_out(key, rows.target, strata, self.validation_fraction)
         fitted, judged = rows.taken(~held), rows.taken(held)
         inside, selection = Stream(source.feature_map, fitted.X), None
         scores, n_active = [], []
@@ -274,12 +273,12 @@ class SparseMachine(FeatureModel):
             penalty = penalties.get(self.penalty, alpha, self.l1_ratio)
             if selection is not None:
                 selection.n_drawn = 0
-            selection = search.solve(inside, self._problems(fitted, loss, penalty), selection)
+            selection = search.solve(inside, self._problems(fitted, penalty), selection)
             map_ = _map_of(selection, source)
             if selection.interrupted:
                 self._adopt_selection(selection, source, search)
             predicted = responses(map_, selection.coef[None], self.fit_intercept, judged.X)[0]
-            scores.append(-mean_loss(predicted, judged, loss))
+            scores.append(target.score(predicted, judged))
             n_active.append(selection.n_active)
         self.alpha_path_ = {
             "alpha": np.array(alphas),

@@ -1,33 +1,40 @@
-"""Classes as the targets of losses, and responses as classes."""
+"""Targets of a fit: numbers, or classes that losses see as numbers.
+
+``NumericTarget`` and ``ClassTarget`` share one interface: checks of y, the encoded target and its
+loss, strata of held-out rows, the score of responses, and predictions from responses.
+"""
 
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
 from mercer._runtime.messages import shown
+from mercer._runtime.rows import Data
 from mercer._runtime.sparse import holds_dates
-from mercer.estimators.inputs import check_weights
+from mercer._runtime.validation import name_from
+from mercer.estimators.inputs import check_weights, checked_pair, numbers
+from mercer.estimators.tensors import labels_of
 from mercer.losses import Loss
 
 __all__ = [
+    "ClassTarget",
+    "NumericTarget",
+    "Target",
     "are_classes",
     "check_class_weight",
     "check_labels",
     "class_weights",
-    "classification_loss",
     "coded",
-    "loss_for",
-    "regression_loss",
     "signs",
-    "unit_of",
     "warn_of_small_classes",
     "winners",
 ]
@@ -35,6 +42,188 @@ __all__ = [
 _MOST_CLASSES = 20  # whole numbers with more distinct values are a quantity
 _FEW_ROWS = 10  # a class of fewer rows is hardly learned
 _MANY_CLASSES = 100  # with few rows each, the target is seldom one of classes
+
+
+@dataclass(frozen=True, eq=False)
+class NumericTarget:
+    """Numbers (n,) or (n, k): a model is fitted to their differences from ``mean``."""
+
+    loss: Loss
+    mean: NDArray  # () or (k,); 0 without an intercept, and if responses are logarithms of y
+
+    scoring: ClassVar[str] = "loss"
+
+    @classmethod
+    def of(cls, model: Any) -> NumericTarget:
+        """The target of a fitted model."""
+        return cls(model._loss_, model._target_mean_)
+
+    @staticmethod
+    def checked(
+        model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
+    ) -> tuple[Data, NDArray, NDArray | None]:
+        """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
+        y = numbers(y, "y")
+        X, y = checked_pair(model, X, y, multi_output=True, y_numeric=True, **options)
+        return X, y, check_weights(sample_weight, X)
+
+    @classmethod
+    def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> NumericTarget:
+        """The target of an unfitted model and all its y."""
+        loss = cls.loss_of(model)
+        # Most losses of a regression depend on the residual alone: solving for the centred target
+        # is the same problem, and a target far from zero keeps its digits in float32.
+        if not (model.fit_intercept and loss.link == "identity"):
+            return cls(loss, np.zeros(()))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(loss, np.asarray(np.average(np.asarray(y, np.float64), 0, weights)))
+
+    @staticmethod
+    def loss_of(model: Any) -> Loss:
+        """The loss of the settings, refused if it is one for classes."""
+        loss = losses.get(model.loss)
+        if loss.is_classification:
+            raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
+        return loss
+
+    def encoded(self, y: NDArray, dtype: DTypeLike, size: float | None = None) -> NDArray:
+        """Numbers as the loss takes them, in the type of X.
+
+        ``size`` is the sum of squares of the centred numbers where ``y`` holds their least and
+        largest values alone. A ValueError if squares or roundings leave the range of their type.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = y - self.mean
+            size = float(np.sum(np.square(centred))) if size is None else size
+            rounded = centred.astype(dtype)
+        if not np.isfinite(size):
+            raise ValueError(
+                "y must have finite sums of squares in float64; its largest value is "
+                f"{np.abs(y).max():.3g}."
+            )
+        if size < np.finfo(np.float64).tiny and np.any(centred):
+            raise ValueError(
+                "y must have sums of squares above 0 in float64; its largest difference from a "
+                f"constant is {np.abs(centred).max():.3g}."
+            )
+        if not np.all(np.isfinite(rounded)):
+            raise ValueError(
+                f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
+                f"is {np.abs(y).max():.3g}."
+            )
+        if self.loss.link != "identity":
+            self.loss.check_target(rounded)
+        return rounded
+
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes of a model, from which ``of`` makes the target."""
+        return {"_target_mean_": self.mean, "_loss_": self.loss}
+
+    @staticmethod
+    def strata(target: NDArray) -> NDArray | None:
+        """Classes whose shares held-out rows keep: numbers have none."""
+        return None
+
+    def score(self, responses: NDArray, rows: Any) -> float:
+        """Minus the weighted mean loss of responses to ``rows``; greater is better."""
+        return -_mean_loss(self.loss, responses, rows)
+
+    def predictions(self, responses: Any) -> Any:
+        """Means, quantiles or expectiles; the largest float for means beyond it, with a warning."""
+        predicted = self.loss.means(responses)
+        if self.loss.link == "identity":
+            return predicted
+        beyond = np.isinf(predicted)
+        if np.any(beyond):
+            largest = np.finfo(predicted.dtype).max
+            warnings.warn(
+                f"{np.count_nonzero(beyond)} of {predicted.size} predicted means are beyond the "
+                f"range of {predicted.dtype}, and {largest:.2g} stands for them: their rows are "
+                "far from those of the fit, or alpha is too small.",
+                UserWarning,
+                stacklevel=3,
+            )
+            predicted[beyond] = largest
+        return predicted
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTarget:
+    """Labels (n,): a model has a response for the second of two classes, else one for each."""
+
+    loss: Loss
+    classes: NDArray  # sorted labels
+    scoring: str = "loss"  # or "accuracy"
+
+    @classmethod
+    def of(cls, model: Any) -> ClassTarget:
+        """The target of a fitted model."""
+        return cls(model._loss_, model.classes_, getattr(model, "scoring", "loss"))
+
+    @staticmethod
+    def checked(
+        model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
+    ) -> tuple[Data, NDArray, NDArray | None]:
+        """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
+        check_labels(type(model).__name__, y)
+        X, y = checked_pair(model, X, y, **options)
+        check_classification_targets(y)
+        return X, y, class_weights(model.class_weight, sample_weight, X, y)
+
+    @classmethod
+    def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> ClassTarget:
+        """The target of an unfitted model and all its y."""
+        return cls.of_classes(model, coded(y)[0])
+
+    @classmethod
+    def of_classes(cls, model: Any, classes: NDArray) -> ClassTarget:
+        """The target of an unfitted model whose classes are known."""
+        loss = losses.get(model.loss)
+        if not loss.is_classification and not loss.quadratic:
+            raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
+        if loss.joint and len(classes) == 2:  # for which one response is enough
+            loss = losses.get("logistic")
+        scoring = name_from(getattr(model, "scoring", "loss"), ("loss", "accuracy"), "scoring")
+        return cls(loss, classes, scoring)
+
+    def encoded(self, y: NDArray, dtype: DTypeLike) -> NDArray:
+        """-1 and 1 in one column or one per class, or class indicators, in the type of X."""
+        labels, n_classes = np.searchsorted(self.classes, y), len(self.classes)
+        if self.loss.joint:
+            return (labels[:, None] == np.arange(n_classes)).astype(dtype)
+        return signs(labels, n_classes).astype(dtype)
+
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes of a model, from which ``of`` makes the target."""
+        return {"classes_": self.classes, "_loss_": self.loss, "_target_mean_": np.zeros(())}
+
+    @staticmethod
+    def strata(target: NDArray) -> NDArray | None:
+        """Classes whose shares held-out rows keep, (n,)."""
+        return winners(target)
+
+    def score(self, responses: NDArray, rows: Any) -> float:
+        """Minus the weighted mean loss of responses to ``rows``, or the share of right classes."""
+        if self.scoring == "loss":
+            return -_mean_loss(self.loss, responses, rows)
+        right = winners(responses) == winners(rows.target)
+        return float(np.average(right, weights=rows.weights))
+
+    def predictions(self, responses: Any) -> NDArray:
+        """Labels of the largest responses; ties go to the first class."""
+        labels: NDArray = labels_of(self.classes, winners(responses))
+        return labels
+
+
+Target: TypeAlias = NumericTarget | ClassTarget
+
+
+def _mean_loss(loss: Loss, responses: NDArray, rows: Any) -> float:
+    """Weighted mean loss of responses to some rows; losses of several outputs add up."""
+    values = loss.value(responses.astype(np.float64), rows.target.astype(np.float64))
+    values = values if values.ndim == 1 else values.sum(axis=1)
+    return float(np.average(values, weights=rows.weights))
 
 
 def are_classes(distinct: NDArray, counts: NDArray) -> bool:
@@ -156,29 +345,3 @@ def check_class_weight(class_weight: Any, classes: NDArray) -> None:
             "class_weight must be positive for at least two classes of y; got "
             f"{shown(class_weight)}."
         )
-
-
-def regression_loss(loss: str | Loss) -> Loss:
-    """The loss by name or itself, refused if it is one for classes."""
-    loss = losses.get(loss)
-    if loss.is_classification:
-        raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
-    return loss
-
-
-def unit_of(loss: Loss, target: NDArray, weights: NDArray | None) -> float:
-    """The loss's typical second derivative for these targets, in units of the squared loss's."""
-    return loss.unit(target, partial(np.average, axis=0, weights=weights))
-
-
-def loss_for(loss: Loss, n_classes: int) -> Loss:
-    """The loss, or that of one response where one is enough."""
-    return losses.get("logistic") if loss.joint and n_classes == 2 else loss
-
-
-def classification_loss(loss: str | Loss) -> Loss:
-    """The loss by name or itself, refused unless it is quadratic or one for classes."""
-    loss = losses.get(loss)
-    if not loss.is_classification and not loss.quadratic:
-        raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
-    return loss
