@@ -293,6 +293,8 @@ def test_targets_out_of_range_are_refused_by_name(method):
         fit(X, 1e200 * y)
     with pytest.raises(ValueError, match=r"y must be within the range of float32"):
         fit(X.astype(np.float32), 1e50 * y)
+    with pytest.raises(ValueError, match=r"y must have sums of squares above 0 in float64"):
+        fit(X, 1e-169 * y)
 
 
 def test_the_scaler_and_the_scale_follow_the_first_rows():

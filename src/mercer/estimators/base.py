@@ -299,8 +299,9 @@ def listening(
 ) -> Iterator[Listener | None]:
     """Tell the callbacks when a fit begins and ends, on the device of the model.
 
-    Yields the listener of the solver: it calls ``told``, by default lines of the log, and the
-    callbacks, which see X and y as they were given; None if nothing listens.
+    Yields the function that a solver calls after every iteration. It calls ``told``, which by
+    default writes lines of the log, and the callbacks of the model with X and y. None if nothing
+    listens.
     """
     context = model._init_callback_context(max_subtasks=None)
     context.call_on_fit_task_begin(estimator=model, X=X, y=y)
