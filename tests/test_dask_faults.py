@@ -133,6 +133,15 @@ def test_what_was_shared_is_sent_again_when_all_that_have_it_are_gone(engine, da
     assert engine.fetch(handles) == [9e4] * 3
 
 
+def test_a_value_that_was_lost_while_it_was_sent_is_sent_again(engine):
+    from distributed import Future
+
+    shared = engine.share(np.ones((300, 300)))
+    shared.future = Future("value that no worker has", client=engine.client)  # never cancelled
+    handles = engine.each(lambda memory, i, shard, value: value.sum(), shared)
+    assert engine.fetch(handles) == [9e4] * 3
+
+
 def test_tasks_do_not_grow_with_recoveries(client, engine, data, tmp_path):
     descent(data[0], engine, n_steps=3)
     before = n_tasks(client)

@@ -288,13 +288,17 @@ class DaskEngine:
                 if isinstance(recipe, _Recipe):
                     futures[id(recipe)] = recipe.submit(*map(again, recipe.of))
                 else:
-                    if recipe.future is None or recipe.future.cancelled():
+                    if recipe.future is None or not self._is_on_workers(recipe.future):
                         self._send(recipe)
                     futures[id(recipe)] = recipe.future
             return futures[id(recipe)]
 
         for each in made:
             each.future = again(each.recipe)
+
+    def _is_on_workers(self, future: Future) -> bool:
+        # Asked of the scheduler: the client is not told of a value that was lost while it was sent.
+        return not future.cancelled() and self.client.run_on_scheduler(_is_kept, future.key)
 
     def _send(self, shared: _Shared) -> None:
         """Send a value to all workers, in a box, since Dask takes apart what it knows."""
@@ -372,6 +376,11 @@ def _identity(client: str) -> str:
 
 def _clients(dask_scheduler: Any) -> list[str]:
     return list(dask_scheduler.clients)
+
+
+def _is_kept(key: str, dask_scheduler: Any) -> bool:
+    task = dask_scheduler.tasks.get(key)
+    return task is not None and bool(task.who_has)
 
 
 def _packed(value: Any, handles: list[Handle], inside: bool = False) -> bytes:
