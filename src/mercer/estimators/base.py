@@ -111,11 +111,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         self._begin_fit()
         X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
         target = self._target_kind.learned(self, y, weights)
-        rows = Rows(
-            rows_of_fit(X) if self._input_kind() == MATRIX else X,
-            target.encoded(y, float_type(X)),
-            weights,
-        ).weighted()
+        given = rows_of_fit(X) if self._input_kind() == MATRIX else X
+        rows = Rows(given, target.encoded(y, float_type(X)), weights).weighted()
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:

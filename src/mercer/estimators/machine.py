@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,20 +20,9 @@ from mercer.estimators.device import device_of
 from mercer.estimators.held_out import solve_without_first
 from mercer.estimators.inputs import MATRIX
 from mercer.estimators.precision import Outcome, Precise, at
-from mercer.estimators.precomputed import (
-    PRECOMPUTED,
-    has_matrix,
-    map_of_matrix,
-    new_rows,
-)
+from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
 from mercer.estimators.preprocessing import Rows
-from mercer.estimators.selection import (
-    Interrupted,
-    Task,
-    checked_path,
-    choose,
-    split_key,
-)
+from mercer.estimators.selection import Interrupted, Task, checked_path, choose, split_key
 from mercer.estimators.state import check_path
 from mercer.losses import Loss
 from mercer.maps.members import Endless
@@ -88,41 +76,20 @@ class KernelMachine(FeatureModel):
 
     _predicts_on_device: ClassVar[bool] = True
 
+    # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
+
     def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
         map_ = self._unfitted_map(rows)
-        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
-        settings = described(map_, self.scale, path, self._target.scoring)
-        design, thetas = self._last_design(rows, settings), None
-        start = None if design is None else self._last_theta(rows)
-        if design is None:
-            self._forget()
-            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(self.scale)
-            design, thetas = self._fit_map(map_, rows.scaled(self.scaler_))
-            self._settings_, self._width_ = settings, rows.X.shape[1:]
-        self.device_ = device_of(design, self.device)
+        design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
-        if self.alphas is None:
-            self.alpha_ = problem.penalty.alpha
-        prepared = self._preprocessing
-        precise = Precise(
-            partial(self._solve, rows=rows, start=start, thetas=thetas, listener=listener),
-            [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
-            lambda few: rows.wide_rows(prepared, problem, few),
-            lambda: self._problem(rows.wide_design(prepared), rows),
-            self.solver.tol if isinstance(self.solver, solvers.ConjugateGradient) else 0.0,
-        )
-        solver, results = precise(problem)
-        if self.alphas is None:
-            self._adopt_result(solver, results[0])
-        else:
-            self._adopt_path(solver, results)
+        solver, results = self._solve(problem, rows, start, thetas, listener)
+        self._adopt_results(solver, results)
 
     def _unfitted_map(self, rows: Rows) -> maps.FeatureMap:
         """The map of the settings; "auto" follows from rows, loss and settings."""
         loss, is_ridge = self._loss_, self._is_ridge()
         if self._input_kind() == MATRIX:
-            names = ("gamma", "n_components", "n_jobs")
-            settings = {name: getattr(self, name) for name in names}
+            settings = {name: getattr(self, name) for name in ("gamma", "n_components", "n_jobs")}
             map_ = map_of_matrix(self.feature_map, rows.are_here, **settings)
         elif is_name(self.feature_map, "auto"):
             n, available = len(rows), available_memory()
@@ -141,6 +108,32 @@ class KernelMachine(FeatureModel):
             map_ = self._stated_map()
         return best_form(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
 
+    def _fit_design(
+        self, map_: maps.FeatureMap, rows: Rows
+    ) -> tuple[Design, NDArray | None, list[NDArray] | None]:
+        """The design of the rows, by scaler and map fitted to them or those of the last fit.
+
+        Also returns the coefficients to start from, of the last fit, and solutions for every alpha;
+        None for those that are not known.
+        """
+        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
+        settings = described(map_, self.scale, path, self._target.scoring)
+        design, thetas = self._last_design(rows, settings), None
+        start = None if design is None else self._last_theta(rows)
+        if design is None:
+            self._forget()
+            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(self.scale)
+            scaled = rows.scaled(self.scaler_)
+            if self.gamma_path is None:
+                map_ = scaled.with_resolved_gamma(map_)
+            self._check_direct(map_, len(rows))
+            if self.gamma_path is not None or self.alphas is not None:
+                map_, thetas = self._choose(map_, scaled)
+            design = scaled.fit_design(map_)
+            self.feature_map_, self._settings_, self._width_ = map_, settings, rows.X.shape[1:]
+        self.device_ = device_of(design, self.device)
+        return design, start, thetas
+
     def _last_design(self, rows: Rows, settings: str) -> Design | None:
         """The design by scaler and map of the last fit, if a warm start keeps both."""
         same = self.warm_start and getattr(self, "_settings_", None) == settings
@@ -157,22 +150,6 @@ class KernelMachine(FeatureModel):
             return self._theta()
         del self.map_coef_, self._intercept_
         return None
-
-    def _fit_map(self, map_: maps.FeatureMap, scaled: Rows) -> tuple[Design, list[NDArray] | None]:
-        """The design of scaled rows by a map that is fitted to them.
-
-        With ``alphas`` or ``gamma_path``, also chooses among these; the second value are solutions
-        for every alpha if choosing gave any.
-        """
-        thetas = None
-        if self.gamma_path is None:
-            map_ = scaled.with_resolved_gamma(map_)
-        self._check_direct(map_, len(scaled))
-        if self.gamma_path is not None or self.alphas is not None:
-            map_, thetas = self._choose(map_, scaled)
-        design = scaled.fit_design(map_)
-        self.feature_map_ = map_
-        return design, thetas
 
     def _check_direct(self, map_: maps.FeatureMap, n_rows: int) -> None:
         """Refuse a factor that would not fit before the features are made."""
@@ -217,27 +194,6 @@ class KernelMachine(FeatureModel):
     def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
         return rows.solver(self.solver, problem, self.tol, self.max_iter)
 
-    def _solve(
-        self,
-        problem: Problem,
-        rows: Rows,
-        start: NDArray | None,
-        thetas: list[NDArray] | None,
-        listener: Listener | None,
-    ) -> Outcome:
-        """The solver and its results: one, or one for every alpha of a path."""
-        if self.alphas is not None and thetas is not None and self.solver in ("auto", "cholesky"):
-            # Leaving out every row took the direct solutions of all alphas: they are checked.
-            direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
-            pairs = zip(self.path_["alpha"].tolist(), thetas, strict=True)
-            return direct, [direct.solve(at(problem, alpha), b, listener) for alpha, b in pairs]
-        solver = self._solver(problem, rows)
-        if self.alphas is not None:
-            return solver, solver.solve_path(problem, self.path_["alpha"].tolist(), listener)
-        mean = self._target_mean_
-        solver, result = solve_without_first(problem, solver, start, listener, mean)
-        return solver, [result]
-
     def _problem(self, design: Design, rows: Rows) -> Problem:
         """The problem of these rows, if there is memory to solve it."""
         n_outputs = rows.target.size // len(rows)
@@ -261,6 +217,64 @@ class KernelMachine(FeatureModel):
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem
 
+    def _solve(
+        self,
+        problem: Problem,
+        rows: Rows,
+        start: NDArray | None,
+        thetas: list[NDArray] | None,
+        listener: Listener | None,
+    ) -> Outcome:
+        """The solver and its results, one per alpha, in float64 where float32 is too short."""
+        if self.alphas is None:
+            self.alpha_ = problem.penalty.alpha
+        alphas = [self.alpha_] if self.alphas is None else self.path_["alpha"].tolist()
+
+        def solve(problem: Problem) -> Outcome:
+            if self.alphas is not None and thetas and self.solver in ("auto", "cholesky"):
+                # Leaving out every row took the direct solutions of all alphas: they are checked.
+                direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
+                pairs = zip(alphas, thetas, strict=True)
+                return direct, [direct.solve(at(problem, a), b, listener) for a, b in pairs]
+            solver = self._solver(problem, rows)
+            if self.alphas is not None:
+                return solver, solver.solve_path(problem, alphas, listener)
+            mean = self._target_mean_
+            solver, result = solve_without_first(problem, solver, start, listener, mean)
+            return solver, [result]
+
+        return Precise(
+            solve,
+            alphas,
+            lambda few: rows.wide_rows(self._preprocessing, problem, few),
+            lambda: self._problem(rows.wide_design(self._preprocessing), rows),
+            self.solver.tol if isinstance(self.solver, solvers.ConjugateGradient) else 0.0,
+        )(problem)
+
+    def _adopt_result(self, solver: solvers.Solver, result: solvers.Result) -> None:
+        """Make a solver's result the fitted model."""
+        self._adopt(solver.name, result, result.coef)
+        self.trace_ = result.trace
+        raise_if_interrupted(result)
+
+    def _adopt_results(self, solver: solvers.Solver, results: list[solvers.Result]) -> None:
+        """Make the only result the fitted model, or that of the chosen alpha with its path."""
+        if self.alphas is None:
+            self._adopt_result(solver, results[0])
+            return
+        fits = [self._coefficients(result.coef) for result in results]
+        solutions = {
+            "coef": np.stack([fit["map_coef_"] for fit in fits]),
+            "intercept": np.stack([fit["_intercept_"] for fit in fits]),
+        }
+        for name in ("n_iter", "converged", "optimality"):
+            solutions[name] = np.array([getattr(result, name) for result in results])
+        solutions["seconds"] = np.array([result.trace[-1].time for result in results])
+        self.path_ = self.path_ | solutions
+        place = int(np.flatnonzero(self.path_["alpha"] == self.alpha_)[0])
+        interrupted = any(result.interrupted for result in results)
+        self._adopt_result(solver, replace(results[place], interrupted=interrupted))
+
     def _is_ridge(self) -> bool:
         return is_name(self.penalty, "l2")
 
@@ -276,27 +290,6 @@ class KernelMachine(FeatureModel):
     def _responses(self, X: Any) -> NDArray:
         # Few rows and tensors are taken for rows of inputs, which a matrix has not.
         return self._responses_of(self._checked(X)) if has_matrix(self) else super()._responses(X)
-
-    def _adopt_result(self, solver: solvers.Solver, result: solvers.Result) -> None:
-        """Make a solver's result the fitted model."""
-        self._adopt(solver.name, result, result.coef)
-        self.trace_ = result.trace
-        raise_if_interrupted(result)
-
-    def _adopt_path(self, solver: solvers.Solver, results: list[solvers.Result]) -> None:
-        """Keep the solutions of all alphas, and make the chosen one the fitted model."""
-        fits = [self._coefficients(result.coef) for result in results]
-        solutions = {
-            "coef": np.stack([fit["map_coef_"] for fit in fits]),
-            "intercept": np.stack([fit["_intercept_"] for fit in fits]),
-        }
-        for name in ("n_iter", "converged", "optimality"):
-            solutions[name] = np.array([getattr(result, name) for result in results])
-        solutions["seconds"] = np.array([result.trace[-1].time for result in results])
-        self.path_ = self.path_ | solutions
-        place = int(np.flatnonzero(self.path_["alpha"] == self.alpha_)[0])
-        interrupted = any(result.interrupted for result in results)
-        self._adopt_result(solver, replace(results[place], interrupted=interrupted))
 
     def at_alpha(self, alpha: float) -> Self:
         """A copy of the fitted model at another strength of its path.

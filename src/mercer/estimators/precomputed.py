@@ -15,13 +15,7 @@ from mercer._runtime.validation import is_name
 from mercer.estimators.inputs import float_types, in_memory
 from mercer.kernels.precomputed import NEW, Precomputed, numbered
 
-__all__ = [
-    "PRECOMPUTED",
-    "has_matrix",
-    "map_of_matrix",
-    "new_rows",
-    "rows_of_fit",
-]
+__all__ = ["PRECOMPUTED", "has_matrix", "map_of_matrix", "new_rows", "rows_of_fit"]
 
 PRECOMPUTED = "precomputed"
 
