@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 
 import dask
 from distributed import Client, LocalCluster
@@ -72,10 +71,7 @@ def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Clie
 @contextmanager
 def bare_cluster(n_workers: int) -> Iterator[Client]:
     """As ``cluster``, of workers without nannies: they do not come back."""
-    import mercer
-
-    folders = [str(Path(mercer.__file__).parents[1]), str(Path(__file__).parent)]
-    path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(sys.path)  # workers import functions of test files by name
     with cluster(0) as client:
         command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address]
         command += ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--memory-limit", "1GB"]

@@ -1,7 +1,7 @@
 """The reference lists every public name: a page that lacks one stops the build.
 
-Examples of its docstrings run in ``tests/test_package.py``; the builder "doctest" leaves them to it
-and runs those of the other pages.
+Examples of its docstrings run in ``tests/package/test_package.py``; the builder "doctest" leaves
+them to it and runs those of the other pages.
 """
 
 from __future__ import annotations

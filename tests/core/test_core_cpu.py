@@ -13,7 +13,7 @@ import pytest
 from _core_twins import LEVELS, run_at_level
 from mercer import _core
 
-SOURCES = Path(__file__).resolve().parents[1] / "cpp"
+SOURCES = Path(__file__).resolve().parents[2] / "cpp"
 
 
 def test_the_level_used_is_the_best_compiled_one_that_the_processor_knows():

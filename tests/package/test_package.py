@@ -14,7 +14,7 @@ import pytest
 
 import mercer
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 WITHOUT_FRAMES = """
 import sys
 class Absent:  # mercer[cli], which the README installs, brings neither pandas nor Polars

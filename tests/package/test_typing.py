@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-_USER = Path(__file__).with_name("_typed_user.py")
+_USER = Path(__file__).parents[1] / "_typed_user.py"
 _WRONG = """
 from mercer import AutoKernelRegressor, KernelRegressor
 model = KernelRegressor().fit([[0.0]], [0.0])

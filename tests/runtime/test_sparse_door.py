@@ -14,7 +14,7 @@ from scipy import sparse
 
 from mercer._runtime.sparse import sound
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 # What these take without looking for it: a design what its maker vouches for, and the preparation
 # of tables what is missing.
 UNCHECKED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="needs the whole repository")
 

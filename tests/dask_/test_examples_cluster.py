@@ -23,7 +23,7 @@ distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 from _clusters import limited  # noqa: E402
 
-EXAMPLES = Path(__file__).parents[1] / "examples" / "cluster"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 if not EXAMPLES.is_dir():
     pytest.skip("no examples beside the tests", allow_module_level=True)
 SECONDS = 150

@@ -13,7 +13,7 @@ import mercer
 from _core_calls import calls, names
 from mercer import _core
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 STUB = Path(mercer.__file__).with_name("_core.pyi")
 CALLS = calls()
 NAMES = sorted({call.name for call in CALLS})

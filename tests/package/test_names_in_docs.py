@@ -18,7 +18,7 @@ from typer.main import get_command
 import mercer
 from mercer.cli.app import app
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.rst"))]
 PAGES += [*sorted((ROOT / "docs").glob("**/*.md")), ROOT / "CONTRIBUTING.md"]
 PAGES = [page for page in PAGES if not {"generated", "gallery"} & set(page.relative_to(ROOT).parts)]

@@ -1,11 +1,6 @@
 """A model in which something is wrong says so or answers; it never reaches memory of others."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
 
 import _mutations
 

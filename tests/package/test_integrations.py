@@ -93,7 +93,7 @@ def test_shap_reads_the_coefficients_of_linear_models_alone(shap):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_guide_runs_and_explains_a_raw_table(flavour, shap, tmp_path, monkeypatch):
-    guide = Path(__file__).parents[1] / "docs" / "integrations.md"
+    guide = Path(__file__).parents[2] / "docs" / "integrations.md"
     if not guide.exists():
         pytest.skip("the guide is not part of this distribution")
     monkeypatch.chdir(tmp_path)
