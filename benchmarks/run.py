@@ -1,6 +1,6 @@
 """The speed table: short forms of all benchmarks, kept line by line, compared with the run before.
 
-    python benchmarks/run.py                         # everything, 30 minutes on two quiet cores
+    python benchmarks/run.py                         # everything, 20 minutes on two quiet cores
     python benchmarks/run.py --only 'sparse|dual'    # parts whose name or subject matches
     python benchmarks/run.py --list
 
@@ -55,17 +55,12 @@ class Part:
 
 
 PARTS = (
-    Part("sparse", "L1 on bins and Fourier features against LIBLINEAR, celer, skglm", 6.0),
+    Part("sparse", "L1 on bins and Fourier features against LIBLINEAR, celer, skglm", 4.0),
     Part("sparse_machine", "rounds of SparseKernelClassifier", 1.5),
     Part("async_svrg", "asynchronous steps: rounds, memory speed", 2.0),
-    Part("binning", "codes against C++, products with bins against SciPy", 3.0),
-    Part("limits", "what the processor allows binning and dense blocks", 1.0),
-    Part("dense", "cosine and kernel blocks, fused products", 2.0),
-    Part("transformers", "Fourier and Nystroem features against scikit-learn", 2.0),
+    Part("binning", "codes against C++, products with bins against SciPy", 1.0),
+    Part("dense", "cosine and kernel blocks, fused products", 1.0),
     Part("dual", "kernel support vector machines against SVC", 2.5),
-    Part("losses", "other losses of exact and local machines against the squared one", 3.0),
-    Part("kernel_bits", "held kernel matrices of 16 bits", 1.0),
-    Part("sparse_rows", "support vectors of CSR rows, hashed n-grams", 1.5),
     Part("prediction", "prediction of one row and of many against XGBoost", 2.0),
     Part("startup", "import, command line, build from source", 2.5),
 )

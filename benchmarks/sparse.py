@@ -247,11 +247,10 @@ def compared(seconds: dict[str, float]) -> dict[str, str]:
 # no weight). Peers that take longer than the cap have a ratio that is "at least".
 PROBLEMS = (
     ("ijcnn1-train", "binning", 2.0, 128, "squared_hinge", (0.1, 0.01, 0.001)),
-    ("ijcnn1-train", "binning", 2.0, 128, "logistic", (0.1, 0.01, 0.001)),
-    ("ijcnn1-train", "binning", 2.0, 128, "squared", (0.1, 0.01)),
-    ("cod-rna-train", "binning", None, 256, "squared_hinge", (0.1, 0.01)),
-    ("covtype-sample", "binning", None, 256, "logistic", (0.1, 0.01)),
-    ("a9a", "binning", None, 256, "logistic", (0.1,)),
+    ("ijcnn1-train", "binning", 2.0, 128, "logistic", (0.01,)),
+    ("ijcnn1-train", "binning", 2.0, 128, "squared", (0.01,)),
+    ("cod-rna-train", "binning", None, 256, "squared_hinge", (0.01,)),
+    ("covtype-sample", "binning", None, 256, "logistic", (0.01,)),
     ("letter", "binning", None, 256, "squared_hinge", (0.1,)),
     ("cod-rna-train", "fourier", None, 0, "logistic", (0.1,)),
     ("covtype-sample", "fourier", None, 0, "logistic", (0.1,)),
