@@ -56,14 +56,15 @@ def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them():
 
 
 def test_the_narrower_kernel_lowers_the_error_of_the_model_of_all_rows():
-    X, y = rough(8000)
+    X, y = rough(6000)
     X_test, y_test = rough(2000, seed=1)
     search = searched(X, y, LAPLACIAN)
     recipe = AutoKernelRegressor(random_state=0)._recipe(7)
     of_rung = min(of_stage(search, "rung 3"), key=lambda record: record.loss).settings
     errors = []
     for settings in (of_rung, search.settings):
-        pipeline = recipe.pipeline(settings, len(y), None, 0.02).fit(X, y)
+        pipeline = recipe.pipeline(settings, len(y), None, 0.02)
+        pipeline.set_params(model__solver="cholesky").fit(X, y)  # iterations take minutes
         errors.append(np.mean((pipeline.predict(X_test) - y_test) ** 2))
     assert errors[1] < 0.9 * errors[0]
 

@@ -69,26 +69,26 @@ MANY = ["roc_auc_ovr", "f1_macro", "neg_log_loss", "balanced_accuracy", "top_k_a
 
 @pytest.mark.parametrize("scoring", NUMBERS, ids=lambda scoring: str(scoring).split(" at ")[0])
 def test_scorers_of_numbers_choose(scoring, searches):
-    X, y = friedman(700)
+    X, y = friedman(300)
     y = np.maximum(y, 0)
-    model = AutoKernelRegressor(scoring=scoring, random_state=100).fit(X[:500], y[:500])
-    check(model, searches[-1], X[500:], y[500:], scoring)
+    model = AutoKernelRegressor(scoring=scoring, random_state=100).fit(X[:200], y[:200])
+    check(model, searches[-1], X[200:], y[200:], scoring)
 
 
 @pytest.mark.parametrize("scoring", TWO)
 def test_scorers_of_two_classes_choose(scoring, searches):
-    X, y = friedman(700)
+    X, y = friedman(300)
     y = (y > 15).astype(int)
-    model = AutoKernelClassifier(scoring=scoring, random_state=100).fit(X[:500], y[:500])
-    check(model, searches[-1], X[500:], y[500:], scoring)
+    model = AutoKernelClassifier(scoring=scoring, random_state=100).fit(X[:200], y[:200])
+    check(model, searches[-1], X[200:], y[200:], scoring)
 
 
 @pytest.mark.parametrize("scoring", MANY)
 def test_scorers_of_many_classes_choose(scoring, searches):
-    X, y = friedman(700)
+    X, y = friedman(300)
     y = np.array(["low", "middle", "high", "top"])[np.digitize(y, [10, 14, 18])]
-    model = AutoKernelClassifier(scoring=scoring, random_state=100).fit(X[:500], y[:500])
-    check(model, searches[-1], X[500:], y[500:], scoring)
+    model = AutoKernelClassifier(scoring=scoring, random_state=100).fit(X[:200], y[:200])
+    check(model, searches[-1], X[200:], y[200:], scoring)
 
 
 def check(model, made, X, y, scoring):

@@ -45,8 +45,8 @@ def table(n, random_state=100):
 
 
 def forms():
-    X, y = friedman(500)
-    frame, target = table(500)
+    X, y = friedman(300)
+    frame, target = table(300)
     rows = sparse.csr_array(np.where(X > 0.4, X, 0.0))
     return {
         "numbers": (AutoKernelRegressor, X, y),
