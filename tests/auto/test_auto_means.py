@@ -1,5 +1,6 @@
 """Models of two pipelines, and what more rows or another order of them do to local models."""
 
+import copy
 import itertools
 import pickle
 
@@ -171,7 +172,7 @@ def test_means_of_anything_else_are_refused(others):
     model = MeanRegressor([machine(1, 0)]).fit(X, y)
     model.pipelines_ = others
     with pytest.raises(ValueError, match=r"^pipelines_ of a fitted MeanRegressor must .* again\.$"):
-        model.predict(X)
+        copy.copy(model)
 
 
 @pytest.mark.parametrize(
@@ -181,15 +182,16 @@ def test_means_of_anything_else_are_refused(others):
         lambda pipelines: pipelines[0].steps.append(pipelines[0].steps[-1]),
         lambda pipelines: pipelines[0].steps.clear(),
         lambda pipelines: pipelines[0].steps.insert(0, ("number", 3.0)),
+        lambda pipelines: pipelines[0].steps.insert(0, ("word", "nonsense")),
         lambda pipelines: pipelines[0].steps.append(3),
     ],
 )
-def test_pipelines_changed_after_the_fit_are_refused(edit):
+def test_copies_whose_pipelines_were_changed_are_refused(edit):
     X, y = rows()
     model = MeanRegressor([machine(1, 0)]).fit(X, y)
     edit(model.pipelines_)
     with pytest.raises(ValueError, match=r"^pipelines_ of a fitted MeanRegressor must .* again\.$"):
-        model.predict(X)
+        copy.copy(model)
 
 
 # the choice of the second pipeline

@@ -1,5 +1,6 @@
 """Importances of the columns of a table: what the score of rows held out loses without each."""
 
+import copy
 import pickle
 from dataclasses import replace
 
@@ -243,10 +244,10 @@ def test_work_is_bounded(monkeypatch):
     assert sum(entries) <= max(5e5, 100 * 100 * 100)
 
 
-def test_importances_that_do_not_fit_are_refused():
+def test_copies_with_importances_that_do_not_fit_are_refused():
     X, y = numbers(60)
     model = AutoKernelRegressor(random_state=0).fit(X, y)
     for wrong in (np.ones(5), np.full(6, np.nan), [0.0] * 6):
         model.feature_importances_ = wrong
         with pytest.raises(ValueError, match="feature_importances_ of a fitted"):
-            model.predict(X)
+            copy.copy(model)

@@ -1,5 +1,6 @@
 """Coefficients: of the features of a map, and of the inputs where these are the features."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -125,9 +126,9 @@ def test_generic_tools_do_not_take_features_for_inputs(kind, selector):
         selector(MODELS[kind](), importance_getter="auto").fit(X, y).transform(X)
 
 
-def test_coefficients_and_intercepts_of_other_shapes_are_refused():
+def test_copies_whose_coefficients_and_intercepts_differ_in_shape_are_refused():
     X = np.random.default_rng(0).normal(size=(50, 3))
     model = KernelRegressor("linear").fit(X, X[:, 0])
     vars(model)["map_coef_"] = model.map_coef_[None]
     with pytest.raises(ValueError, match="_intercept_ of a fitted KernelRegressor must"):
-        model.predict(X)
+        copy.copy(model)

@@ -1,5 +1,6 @@
 """Models of counts and costs: peers, weights, domains, overflow."""
 
+import copy
 import pickle
 import warnings
 
@@ -234,9 +235,9 @@ def test_no_warning_escapes_a_fit_that_starts_far_away(table):
     assert model.converged_
 
 
-def test_losses_that_were_changed_are_refused_in_a_sentence(table):
+def test_copies_whose_loss_was_changed_are_refused_in_a_sentence(table):
     X, targets = table
     model = KernelRegressor("linear", loss="poisson").fit(X, targets["poisson"])
     vars(model)["_loss_"] = "a string"
     with pytest.raises(ValueError, match="_loss_ of a fitted KernelRegressor must be a Loss"):
-        model.predict(X)
+        copy.copy(model)

@@ -475,16 +475,15 @@ def test_factors_that_do_not_fit_are_refused_before_they_are_made(table):
         (FITTED[4], "ridge", 1.0),
     ],
 )
-def test_what_was_kept_is_valid_or_refused(model, name, wrong, table):
-    X, y, T = table
+def test_copies_with_a_damaged_posterior_are_refused(model, name, wrong, table):
+    X, y, _ = table
     model = clone(model).fit(X, y)
     if name.startswith("_"):
         model.__dict__[name] = wrong
     else:
         model.__dict__["_posterior_"] = model._posterior_ | {name: wrong}
-    for use in (model.predict, lambda T: pickle.loads(pickle.dumps(model))):
-        with pytest.raises(ValueError, match=r"^\w+ of a fitted .* must .*: fit it again\.$"):
-            use(T)
+    with pytest.raises(ValueError, match=r"^\w+ of a fitted .* must .*: fit it again\.$"):
+        pickle.loads(pickle.dumps(model))
 
 
 @pytest.mark.parametrize("machine", [mercer.SparseKernelRegressor, mercer.DoublySGDRegressor])

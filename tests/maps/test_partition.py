@@ -1,5 +1,8 @@
 """The map of local kernel machines: which rows are in which leaf, in what shares, and its laws."""
 
+import contextlib
+import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -285,12 +288,24 @@ def edits():
 
 
 @pytest.mark.parametrize(("name", "attribute", "edit"), list(edits()), ids=str_only)
-def test_arrays_that_make_no_trees_are_refused_before_a_walk(name, attribute, edit):
+def test_arrays_that_make_no_trees_are_refused_in_a_copy(name, attribute, edit):
     X = cloud(100)
     map_ = LocalKernel(gamma=0.5, leaf_size=10, n_trees=2, random_state=0).fit(X)
     arrays = vars(map_.partition_)
     map_.partition_ = Partition(**arrays | {attribute: edit(arrays[attribute])})
     with pytest.raises(ValueError, match=r"^\w+ of a fitted Partition must .*: fit it again\.$"):
+        copy.copy(map_)
+    with contextlib.suppress(Exception):
+        map_.transform(X)  # ends, in an exception or in other features
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_a_walk_through_a_cycle_of_cuts_is_refused(sparse_rows):
+    X = (sparse.csr_array if sparse_rows else np.asarray)(cloud(100))
+    map_ = LocalKernel(gamma=0.5, leaf_size=10, n_trees=2, random_state=0).fit(X)
+    children = map_.partition_.children
+    children[children == children.max()] = 0
+    with pytest.raises(ValueError, match=r"^children .*must "):
         map_.transform(X)
 
 
@@ -307,7 +322,7 @@ def test_members_that_divide_no_rows_are_refused():
         arrays = vars(map_.members_)
         map_.members_ = type(map_.members_)(**arrays | {name: edit(arrays[name])})
         with pytest.raises(ValueError, match=r"^\w+ of a fitted Members must .*: fit it again\.$"):
-            map_.transform(X)
+            copy.copy(map_)
 
 
 def test_rows_whose_projections_overflow_are_refused_by_a_fit_and_halved_later():

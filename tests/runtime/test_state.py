@@ -1,4 +1,4 @@
-"""Fitted maps, models and preparers are as their fit left them, or are refused in one sentence."""
+"""Fitted attributes are checked in copies and files; settings of a next fit change nothing."""
 
 import copy
 import pickle
@@ -11,7 +11,15 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mercer._runtime.state
-from mercer import DualKernelSVC, KernelClassifier, KernelRegressor, TablePreparer, kernels, maps
+from mercer import (
+    DualKernelSVC,
+    KernelClassifier,
+    KernelRegressor,
+    LocalKernelRegressor,
+    TablePreparer,
+    kernels,
+    maps,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
 
@@ -91,7 +99,10 @@ def test_a_failed_fit_leaves_nothing_of_the_one_before(name):
         fitted.transform(data(name))
 
 
-# --- what the fit found ----------------------------------------------------------------------
+# --- fitted attributes of copies -------------------------------------------------------------
+
+
+COPIES = (copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)))
 
 
 def hashed():
@@ -107,12 +118,19 @@ def test_bins_that_do_not_fit_the_coefficients_are_refused(n_bins, n_coefficient
     model, X = hashed(), _zoo.rows()
     model.feature_map_.n_bins_ = np.array(n_bins)
     model.map_coef_ = np.zeros(n_coefficients)
-    for use in (model.predict, lambda X: model.fit(X, X[:, 0]), lambda X: copy.copy(model)):
+    for use in (*COPIES, lambda model: model.fit(X, X[:, 0])):
         with pytest.raises(
             ValueError,
             match=r"^(map_coef_|n_bins_|n_features_out_) of a fitted .*: fit it again\.$",
         ):
-            use(X)
+            use(model)
+
+
+def test_boxes_without_their_numbers_are_refused_in_one_sentence():
+    map_ = MAPS["binning"]().fit(_zoo.rows())
+    map_.n_bins_ = None
+    with pytest.raises(ValueError, match=r"^n_\w+ of a fitted RandomBinning .*again\.$"):
+        copy.copy(map_)
 
 
 def test_what_follows_from_the_rest_cannot_be_set():
@@ -126,8 +144,9 @@ def test_boxes_that_do_not_fit_their_number_are_refused():
     X, y = _zoo.rows(), _zoo.rows()[:, 0]
     model = KernelRegressor(MAPS["binning"]()).fit(X, y)
     model.feature_map_.n_bins_ = model.feature_map_.n_bins_[::-1].copy() + 1
-    with pytest.raises(ValueError, match=r"^n_bins_ of a fitted RandomBinning must be those of"):
-        model.predict(X)
+    for copied in COPIES:
+        with pytest.raises(ValueError, match="n_bins"):
+            copied(model)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +170,7 @@ def test_coefficients_that_are_none_are_refused_in_one_sentence(wrong):
     with pytest.raises(
         ValueError, match=r"^map_coef_ of a fitted KernelRegressor must be an array"
     ):
-        model.predict(_zoo.rows())
+        copy.copy(model)
 
 
 @pytest.mark.parametrize("way", ["Fortran", "strided", "read-only", "memory map"])
@@ -192,18 +211,70 @@ def test_attributes_that_do_not_fit_the_coefficients_are_refused(name, wrong):
     X = _zoo.rows()
     model = KernelClassifier("binning", random_state=0).fit(X, np.arange(48) % 2)
     setattr(model, name, wrong)
-    for use in (lambda: model.predict(X), lambda: pickle.loads(pickle.dumps(model))):
+    for copied in COPIES:
         with pytest.raises(ValueError, match=r"of a fitted .*: fit it again\.$") as caught:
-            use()
+            copied(model)
         assert "\n" not in str(caught.value)
 
 
-def test_invalid_landmarks_are_refused():
+@pytest.mark.parametrize("part", ["coef", "intercept"])
+def test_copies_whose_path_is_not_finite_are_refused(part):
+    model = KernelRegressor("exact", alphas=[0.1, 1.0]).fit(_zoo.rows(), _zoo.rows()[:, 0])
+    model.path_[part][0] = np.inf
+    with pytest.raises(ValueError, match=r"^path_ of a fitted KernelRegressor must hold arrays"):
+        copy.copy(model)
+
+
+# --- fitted attributes that lead compiled code outside an array --------------------------------
+
+
+LANDMARKS = {
+    "nystroem": lambda: KernelRegressor(MAPS["span"]()),
+    "whitened": lambda: KernelRegressor("nystroem", n_components=9, random_state=0),
+    "exact": lambda: KernelRegressor("exact"),
+    "local": lambda: LocalKernelRegressor(leaf_size=20, n_trees=2, random_state=0),
+    "nested": lambda: KernelRegressor(
+        maps.CompactFeatures("nystroem", n_components=4, n_base=9, random_state=0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LANDMARKS)
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+def test_indices_of_landmarks_that_leave_their_rows_are_refused(name, part):
     X = sparse.csr_array(_zoo.rows())
-    model = KernelRegressor(MAPS["span"]()).fit(X, _zoo.rows()[:, 0])
-    model.feature_map_.landmarks_.indices[0] = 10**6
-    with pytest.raises(ValueError, match=r"^landmarks_ of a fitted Nystroem must be .*CSR"):
-        model.predict(X)
+    model = LANDMARKS[name]().fit(X, _zoo.rows()[:, 0])
+    map_ = getattr(model.feature_map_, "base_", model.feature_map_)
+    getattr(map_.landmarks_, part)[1] = 10**6
+    for use in (
+        model.predict,
+        model.feature_map_.transform,
+        model.feature_map_.design,
+        *(lambda _, copied=copied: copied(model) for copied in COPIES),
+    ):
+        with pytest.raises(ValueError, match=r"^landmarks_ of a fitted \w+ must be .*CSR"):
+            use(X[:3])
+
+
+def test_trees_that_would_take_all_memory_are_refused():
+    map_ = MAPS["tree"]().fit(_zoo.rows())
+    map_.high_[0] = 1e12
+    with pytest.raises(ValueError, match=r"^depth_ of a fitted RandomTree must be at most 10000"):
+        map_.transform(_zoo.rows())
+
+
+@pytest.mark.parametrize("name", ["hashed", "binning"])
+def test_columns_of_grids_that_codes_would_leave_are_refused(name):
+    X = _zoo.rows()
+    map_ = MAPS[name]().fit(X)
+    sizes = map_.n_bins_.copy()
+    for wrong in (np.r_[sizes[0] + 9, sizes[1:-1], sizes[-1] - 9], np.r_[sizes[0] + 9, sizes[1:]]):
+        map_.n_bins_ = wrong
+        for use in (map_.transform, map_.design):
+            with pytest.raises(ValueError, match=r"^n_bins_ of a fitted RandomBinning must be"):
+                use(X)
+    map_.n_bins_ = sizes
+    assert map_.transform(X).shape == (len(X), sizes.sum())
 
 
 # --- where a model enters --------------------------------------------------------------------
@@ -241,30 +312,3 @@ def test_kernels_are_checked_when_they_are_read(kernel, state):
 
 def test_examples_run(check_examples):
     check_examples(mercer._runtime.state)
-
-
-# --- large arrays ----------------------------------------------------------------------------
-
-
-def test_a_rule_of_large_arrays_is_looked_at_once_for_each_of_them():
-    looks = []
-
-    def look():
-        looks.append(1)
-        return True
-
-    large, other, small = np.ones(5000), np.ones(5000), np.ones(5)
-    for _ in range(3):
-        assert mercer._runtime.state.holds_once("rule", look, large)
-    assert len(looks) == 1
-    for rule, array in (("rule", other), ("another rule", large), ("rule", large.copy())):
-        assert mercer._runtime.state.holds_once(rule, look, array)
-    assert len(looks) == 4
-    for _ in range(2):
-        assert mercer._runtime.state.holds_once("rule", look, small)
-        assert not mercer._runtime.state.holds_once("broken", lambda: bool(look() and 0), large)
-    assert len(looks) == 8
-    place = id(large)
-    assert sum(place in key for key in mercer._runtime.state._kept_rules) == 2
-    del large
-    assert not any(place in key for key in mercer._runtime.state._kept_rules)

@@ -20,7 +20,6 @@ __all__ = [
     "get_config",
     "memory_left",
     "memory_limit",
-    "nothing_is_set",
     "set_config",
 ]
 
@@ -150,12 +149,6 @@ def memory_limit() -> int | None:
 def device_in_force() -> Device | None:
     """Device that computes kernels; None for the processor without PyTorch."""
     return _current().device
-
-
-def nothing_is_set() -> bool:
-    """Whether memory is limited by the machine alone, and the processor computes."""
-    setting = _current()
-    return setting.max_memory is None and setting.device is None
 
 
 def memory_left() -> int | None:

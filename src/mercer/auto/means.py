@@ -154,7 +154,7 @@ def _ends_in(pipeline: Any, machine: type[LocalKernelMachine]) -> bool:
         return False
     *before, last = (estimator for _, estimator in steps)
     return isinstance(last, machine) and all(
-        hasattr(step, "transform") or step is None or isinstance(step, str) for step in before
+        step is None or hasattr(step, "transform") or str(step) == "passthrough" for step in before
     )
 
 

@@ -90,6 +90,9 @@ class KernelColumns(Design):
         Whether the landmarks are the rows.
     device : Device or None
         Device that computes the entries; None is the processor without PyTorch.
+    centres : dict
+        Mean landmark of each span of landmarks, cached by products. Designs of the same landmarks
+        and dtype may share it.
 
     Raises
     ------
@@ -136,12 +139,8 @@ class KernelColumns(Design):
         if landmarks is not None:
             right = alike(kernel_rows(landmarks, None, self.dtype), left)
         self._core = in_core(kernel, right)
-        self._centres: dict[tuple[int, int], NDArray[np.float64]] = {}
+        self.centres: dict[tuple[int, int], NDArray[np.float64]] = {}
         self._link(left, right)
-
-    def of_rows(self, X: NDArray) -> KernelColumns:
-        """The kernel of other dense rows, against the same landmarks, which are looked at once."""
-        return self._of(kernel_rows(X, None, self.dtype), self._right)
 
     def _link(self, left: PreparedRows, right: PreparedRows) -> None:
         """Take these rows and landmarks."""
@@ -153,7 +152,7 @@ class KernelColumns(Design):
         other = object.__new__(KernelColumns)
         kept = ("kernel", "dtype", "n_threads", "_function", "_core")
         other.__dict__.update({name: getattr(self, name) for name in kept})
-        other._centres = self._centres if right is self._right else {}
+        other.centres = self.centres if right is self._right else {}
         other._link(left, right)
         return other
 
@@ -211,9 +210,9 @@ class KernelColumns(Design):
             centre = None
             if y is not None and landmarks is self._right:  # in the same spans every time
                 span = columns.start, columns.stop
-                if span not in self._centres:
-                    self._centres[span] = centre_of_rows(y)
-                centre = self._centres[span]
+                if span not in self.centres:
+                    self.centres[span] = centre_of_rows(y)
+                centre = self.centres[span]
             add_products(*given, self.n_threads, centre)
         return total
 

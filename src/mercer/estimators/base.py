@@ -22,7 +22,6 @@ from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
-from mercer.estimators.few_rows import responses_of_few
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types
 from mercer.estimators.precomputed import rows_of_fit
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
@@ -61,7 +60,6 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     _intercept_: NDArray  # of the responses in the features
     _target_mean_: NDArray  # taken off the targets before the fit, and part of the intercept
     _fitted_by: ClassVar[str] = "map_coef_"
-    _is_remembered: ClassVar[bool] = True
     _target_kind: ClassVar[type[Target]]
 
     def __sklearn_tags__(self):
@@ -148,7 +146,6 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Remove the fitted attributes that could contradict those of the next fit."""
-        self._forget_check()
         for name in (
             "map_coef_",
             "_intercept_",
@@ -229,8 +226,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k), where the rows are."""
         if isinstance(X, DeviceArray):
             return device_responses(self, X)
-        responses = responses_of_few(self, X)
-        return self._responses_of(self._checked(X)) if responses is None else responses
+        return self._responses_of(self._checked(X))
 
     def _responses_of(self, X: Any) -> NDArray:
         """Responses to checked rows, which may be prepared when they are read."""
@@ -258,6 +254,10 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return feature_map, weights, lambda rows: scaled(rows).astype(np.float64, copy=False)
 
     # -- checks ------------------------------------------------------------------------------
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        self.feature_map_._check_fitted()
 
     def _checked(self, X: Any) -> Data:
         """New rows as the fitted model takes them."""
@@ -288,6 +288,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             State(self).integer(name)
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
+        State(self).instance("_loss_", Loss)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from mercer import losses
 from mercer._runtime.array_api import of_any_kind
 from mercer._runtime.device_arrays import on_host
 from mercer._runtime.messages import shown
-from mercer._runtime.state import State
 from mercer._runtime.validation import is_name
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
@@ -23,7 +22,6 @@ from mercer.estimators.machine import KernelMachine
 from mercer.estimators.probabilities import Probabilities, check_probabilities
 from mercer.estimators.state import check_classes
 from mercer.estimators.targets import ClassTarget
-from mercer.losses import Loss
 from mercer.maps import ExactKernel
 from mercer.solvers import BlockCoordinateDescent
 
@@ -100,7 +98,6 @@ class Classification(ClassifierMixin, FeatureModel):
 
     def _check_state(self) -> None:
         super()._check_state()
-        State(self).instance("_loss_", Loss)
         check_classes(self, self.map_coef_.shape[:-1])
         if "_probabilities_" in vars(self):  # absent after partial_fit or at_alpha
             check_probabilities(self, "_probabilities_")
@@ -129,7 +126,7 @@ class Classification(ClassifierMixin, FeatureModel):
         -------
         ndarray of shape (n_samples,)
         """
-        responses = self._responses(X)  # which checks the fitted model
+        responses = self._responses(X)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
 
     @_Calibrated

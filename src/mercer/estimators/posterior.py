@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._runtime.state import State, holds_once, is_array, is_finite
+from mercer._runtime.state import State, is_array, is_finite
 from mercer._runtime.validation import flag, is_name
 from mercer.equations.posterior import (
     FeatureKernel,
@@ -266,10 +266,4 @@ def _check_kept(model: Posteriors) -> None:
 
 def _are_numbers(value: Any, shape: tuple[int, ...], least: float = -np.inf) -> bool:
     """Whether that is an array of that shape of finite numbers of float64, at least ``least``."""
-    if not is_array(value, shape, "d"):
-        return False
-
-    def holds() -> bool:
-        return is_finite(value) and bool(np.all(value >= least))
-
-    return holds_once(("numbers", least), holds, value)
+    return is_array(value, shape, "d") and is_finite(value) and bool(np.all(value >= least))

@@ -7,14 +7,12 @@ from typing import Any
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from mercer._runtime.state import State
 from mercer._runtime.validation import flag
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.targets import NumericTarget
-from mercer.losses import Loss
 
 __all__ = ["KernelRegressor", "Regression"]
 
@@ -54,12 +52,8 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
                 "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
                 f"{type(self).__name__} has no standard deviations."
             )
-        responses = self._responses(X)  # which checks the fitted model
+        responses = self._responses(X)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        State(self).instance("_loss_", Loss)
 
 
 @documented(MACHINES | POSTERIOR)

@@ -154,7 +154,6 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     random_state: RandomStateLike = None
 
     _fitted_by: ClassVar[str] = "matrix_"
-    _is_remembered: ClassVar[bool] = True
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -70,6 +70,7 @@ def check_path(model: Any) -> None:
     alphas = path.get("alpha")
     p = len(alphas) if is_array(alphas, (None,)) else 0
     fit = all(is_array(path.get(name), (p, *size), "fdl?") for name, size in sizes.items())
+    fit = fit and all(is_finite(path[name]) for name in ("coef", "intercept"))
     state.check("path_", "hold arrays with an entry for every alpha", p and fit)
 
 

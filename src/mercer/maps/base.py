@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,8 +46,8 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
     reach these methods checked: finite, C-ordered or canonical CSR, float32 or float64.
 
     A fitted map computes from its fitted attributes; its settings say what the next fit will do,
-    and changing them changes nothing before (``n_jobs`` apart). ``_check_state`` checks fitted
-    attributes whenever they are used; what can be derived from them is not stored.
+    and changing them changes nothing before (``n_jobs`` apart). What can be derived from fitted
+    attributes is not stored.
 
     Attributes
     ----------
@@ -64,7 +63,6 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     n_features_out_: int
     _fitted_by: ClassVar[str] = "n_features_out_"
-    _is_remembered: ClassVar[bool] = True
     default_kernel: ClassVar[str | None] = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -272,16 +270,6 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         design = self._design(X)
         return design.matvec(weights), design.n_missing
 
-    def _product_of_few(
-        self, dtype: np.dtype, weights: NDArray
-    ) -> Callable[[NDArray], tuple[NDArray, int]]:
-        """``_product_with`` these weights, of few rows of that type, on the processor.
-
-        For as long as the map is not changed: what does not depend on rows may be found here. The
-        numbers are those of ``_product_with``, bit for bit.
-        """
-        return partial(self._product_with, weights=weights)
-
     def _fit_design(self, X: Data) -> Design:
         self._fit(X)
         return self._design(X)
@@ -295,6 +283,12 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return False
 
     # What all maps share.
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        # Compiled code of SciPy reads and writes wherever the indices of a CSR matrix point.
+        if sparse.issparse(vars(self).get("landmarks_")):
+            State(self).rows("landmarks_", self.n_features_in_)
 
     def _checked_output(self, Z: Matrix) -> Matrix:
         """Features, unless they are sparse and scikit-learn is to make a data frame of them."""

@@ -162,11 +162,18 @@ class RandomBinning(RandomGrids):
         if "_places" in vars(self):
             state.array("_places", n_bins.shape, "l", 0)
         if "_table" in vars(self):
-            table = state.instance("_table", _core.BinTable)
-            state.check("n_bins_", "be those of its boxes", np.array_equal(n_bins, table.n_bins))
-            return
-        alike = len(n_bins) and n_bins[0] >= 2 and (n_bins == n_bins[0]).all()
-        state.check("n_bins_", "be one number of at least 2 for every grid of hashed boxes", alike)
+            state.instance("_table", _core.BinTable)
+        self._check_bins()
+
+    def _check_bins(self) -> None:
+        """Refuse numbers of columns that codes of rows could exceed."""
+        state, n_bins = State(self), self.n_bins_
+        if not self._is_hashed:
+            rule, holds = "be those of its boxes", np.array_equal(n_bins, self._table.n_bins)
+        else:
+            rule = "be one number of at least 2 for every grid of hashed boxes"
+            holds = bool(len(n_bins) and n_bins[0] >= 2 and (n_bins == n_bins[0]).all())
+        state.check("n_bins_", rule, holds)
 
     def warn_missing(self, n_missing, n_rows):
         if "_places" in self.__dict__:
@@ -203,21 +210,6 @@ class RandomBinning(RandomGrids):
             n_unseen += self._table.add_matvec(start, *given)
         out *= self._value
         return out, n_unseen
-
-    def _product_of_few(self, dtype, weights):
-        at_once = self._n_grids <= self._grids_at_once
-        as_it_is = weights.dtype == dtype and weights.flags.c_contiguous
-        if self.kernel_.taper or self._is_hashed or not (at_once and as_it_is):
-            return super()._product_of_few(dtype, weights)
-        add, grids, value = self._table.add_matvec, self._parameters(0, self._n_grids), self._value
-
-        def product(X: NDArray) -> tuple[NDArray, int]:
-            out = np.zeros((len(X), *weights.shape[1:]), dtype)
-            n_unseen = add(0, X, *grids, weights, out, self._threads(self._n_grids * out.size))
-            out *= value
-            return out, n_unseen
-
-        return product
 
     def _device_for(self, X):
         return None if self.kernel_.taper or is_sparse(X) else device_in_force()
@@ -316,9 +308,11 @@ class RandomBinning(RandomGrids):
         """``_offsets``, and the narrowest type of codes: for an unseen box, the number of boxes."""
 
         def found() -> tuple[NDArray[np.int64], np.dtype]:
+            self._check_bins()  # the core follows every code into the columns of its grid
             return self._offsets, np.min_scalar_type(self.n_bins_.max(initial=1) - self._is_hashed)
 
-        return self._remembered((self.n_bins_.tobytes(), self._is_hashed), found, "layout")
+        boxes = self.n_bins_.tobytes(), vars(self).get("_table")
+        return self._remembered(boxes, found, "layout")
 
     def _threads(self, n_codes: int) -> int:
         """Threads for a pass over so many codes."""
@@ -433,9 +427,9 @@ class RandomBinning(RandomGrids):
     def _binned(self, X: Matrix, codes: NDArray, n_missing: int) -> Binned:
         entries = self._entries(X, 0, self._n_grids)
         if entries is not None:
-            given = (codes, entries, self._offsets, X.dtype, self.n_jobs)
+            given = (codes, entries, self._layout[0], X.dtype, self.n_jobs)
             return Weighted(*given, n_missing=n_missing)
-        layout = (codes, self._offsets, self._value, X.dtype, n_missing > 0, self.n_jobs)
+        layout = (codes, self._layout[0], self._value, X.dtype, n_missing > 0, self.n_jobs)
         return Binned(*layout, validate=False, n_missing=n_missing)
 
     # -- a fitted map is its key and the boxes it met ----------------------------------------------
@@ -447,7 +441,7 @@ class RandomBinning(RandomGrids):
 
     def __setstate__(self, state):
         keys = state.get("_bin_keys_")
-        if keys is not None:
-            table = _core.BinTable.from_keys(keys, state.get("n_bins_"))
+        if keys is not None and state.get("n_bins_") is not None:
+            table = _core.BinTable.from_keys(keys, state["n_bins_"])
             state = {k: v for k, v in state.items() if k != "_bin_keys_"} | {"_table": table}
         super().__setstate__(state)

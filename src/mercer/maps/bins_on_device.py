@@ -37,7 +37,7 @@ def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool = False)
     work = _Binning(device, map_, X)
     codes, n_missing = work.numbered() if is_new else work.coded()
     dtype = str(X.dtype).removeprefix("torch.")
-    layout = map_._offsets, map_._value, dtype, device, n_missing, map_.n_jobs
+    layout = map_._layout[0], map_._value, dtype, device, n_missing, map_.n_jobs
     return DeviceBinned(codes, *layout, partial(design_on, device, map_))
 
 

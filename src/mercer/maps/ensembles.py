@@ -423,7 +423,12 @@ class RandomTree(_Trees):
         super()._check_state()
         state = State(self)
         state.instance("kernel_", kernels.Stationary).input_scale(self.n_features_in_)
-        state.check("depth_", f"be at most {self._deepest:.0f}", self.depth_ <= self._deepest)
+        self._check_depth()
+
+    def _check_depth(self) -> None:
+        """Refuse trees so deep that their thresholds would take all memory."""
+        rule = f"be at most {self._deepest:.0f}"
+        State(self).check("depth_", rule, self.depth_ <= self._deepest)
 
     @property
     def depth_(self) -> float:
@@ -434,6 +439,7 @@ class RandomTree(_Trees):
         return self.kernel_.input_scale(self.n_features_in_)
 
     def _depths(self, streams: Streams) -> NDArray[np.int64]:
+        self._check_depth()
         uniform = streams.uniform(1, Slot.DEPTH)[:, 0]
         return poisson.ppf(uniform, self.depth_).astype(np.int64)
 

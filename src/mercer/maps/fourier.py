@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -171,26 +169,6 @@ class RandomFourier(CosineMap):
         threads = self._threads_for(X, len(frequencies))
         _core.cosine_product(X, frequencies, phases, amplitude, flat, sums, threads)
         return sums.reshape(len(sums), *weights.shape[1:]), 0
-
-    def _product_of_few(
-        self, dtype: np.dtype, weights: NDArray
-    ) -> Callable[[NDArray], tuple[NDArray, int]]:
-        kept = self._remember()
-        if not self._has_few_inputs or not _suit_core(kept, weights):
-            return super()._product_of_few(dtype, weights)
-        return partial(self._product_of, kept, self._amplitude, weights)
-
-    def _block_of_few(self, columns: NDArray[np.int64]) -> Callable[[NDArray], NDArray]:
-        if self._form_ != "phase" or columns.size * self.n_features_in_ > _FEW_DRAWN:
-            return super()._block_of_few(columns)
-        drawn = self._drawn_again(columns)
-
-        def block(X: NDArray) -> NDArray:
-            out = np.empty((len(X), len(columns)), dtype=X.dtype)
-            self._write(X, drawn, out)
-            return out
-
-        return block
 
     def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)

@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer._runtime.arrays import Matrix, check_memory, n_threads
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import Data
-from mercer._runtime.state import State, holds_once
+from mercer._runtime.state import State
 from mercer._runtime.validation import positive_integer, real_number
 from mercer.designs import Design
 from mercer.designs.local import FEW_ROWS, LeafBlock, Local
@@ -151,7 +151,7 @@ default="laplacian"
         members = State(state.instance("members_", Members))
         order = members.array("order", (None,), "l", 0, n - 1)
         starts = members.array("starts", (partition.n_leaves + 1,), "l", 0, len(order))
-        rises = holds_once("rises", lambda: bool(np.all(np.diff(starts) > 0)), starts)
+        rises = np.all(np.diff(starts) > 0)
         whole = starts[0] == 0 and starts[-1] == len(order) and rises
         members.check("starts", "divide the rows of the leaves", whole)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -95,10 +93,6 @@ class Endless(FeatureSequence):
             return super().stream(X, first, count)
         part = Members.of(self, np.arange(first, first + count))
         return part, part.design(X)
-
-    def _block_of_few(self, columns: NDArray[np.int64]) -> Callable[[NDArray], NDArray]:
-        """``_block`` of few rows, bit for bit, for as long as the map is not changed."""
-        return partial(self._block, columns=columns)
 
 
 class Members(Excerpt):
@@ -192,14 +186,6 @@ class Members(Excerpt):
         if not len(columns):
             return np.empty((X.shape[0], 0), dtype=float_type(X))
         return self.base_._block(X, self._places[columns])
-
-    def _product_of_few(
-        self, dtype: np.dtype, weights: NDArray
-    ) -> Callable[[NDArray], tuple[NDArray, int]]:
-        if not len(self._places):
-            return super()._product_of_few(dtype, weights)
-        block = self.base_._block_of_few(self._places)
-        return lambda X: (block(X) @ np.ascontiguousarray(weights, X.dtype), 0)
 
     @property
     def _n_jobs(self) -> int | None:

@@ -64,6 +64,10 @@ class Nested(FeatureMap):
             d = self.base_.n_features_in_
             state.check("n_features_in_", f"be {d}, as of its base", self.n_features_in_ == d)
 
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        self.base_._check_fitted()
+
     def bytes_per_row(self, dtype: DTypeLike) -> float:
         features = float(np.dtype(dtype).itemsize) * self.n_features_out_
         return self.base_.bytes_per_row(dtype) + features

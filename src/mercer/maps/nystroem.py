@@ -19,7 +19,7 @@ from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.state import State
 from mercer._runtime.validation import flag, float_type, matrix, name_from, positive_integer
-from mercer.designs import Design, KernelColumns, kernel_columns
+from mercer.designs import Design, kernel_columns
 from mercer.designs.kernel_rows import in_core
 from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
@@ -263,7 +263,13 @@ default="gaussian"
 
     def _design(self, X: Data) -> Design:
         if self.normalization_ is None:
-            return kernel_columns(X, self.kernel_, self.landmarks_, n_jobs=self.n_jobs)
+            landmarks = self.landmarks_
+            design = kernel_columns(X, self.kernel_, landmarks, n_jobs=self.n_jobs)
+            # The mean takes longer than the product of a row. The landmarks are kept with it, so
+            # that no other array gets their id.
+            kept = id(landmarks), design.dtype.char
+            design.centres = self._remembered(kept, lambda: (landmarks, {}), "centres")[1]
+            return design
         device = self._device_for(X)
         if device is None:
             return super()._design(X)
@@ -273,22 +279,6 @@ default="gaussian"
         given = X, self.kernel_, self.landmarks_, kind
         base = DeviceKernel(*given, n_jobs=self.n_jobs, device=device)
         return DeviceFeatures(base, self.normalization_, X.dtype)
-
-    def _product_of_few(
-        self, dtype: np.dtype, weights: NDArray
-    ) -> Callable[[NDArray], tuple[NDArray, int]]:
-        landmarks = self.landmarks_
-        if self.normalization_ is not None or not isinstance(landmarks, np.ndarray):
-            return super()._product_of_few(dtype, weights)
-        given = np.zeros((1, self.n_features_in_), dtype), self.kernel_, landmarks
-        design = KernelColumns(*given, n_jobs=self.n_jobs)
-
-        def product(X: NDArray) -> tuple[NDArray, int]:
-            if len(X) == len(landmarks):  # they may be the same rows
-                return self._product_with(X, weights)
-            return design.of_rows(X).matvec(weights), 0
-
-        return product
 
     def _device_for(self, X: Data) -> Device | None:
         device = device_in_force()
@@ -329,9 +319,10 @@ default="gaussian"
 
 
 def _alike(map_: Any) -> Any:
-    """A copy of a checked map, which is not checked again: that takes longer than a row."""
+    """A copy of a fitted map without its checks, which take longer than a row, and its cache."""
     copied = object.__new__(type(map_))
     copied.__dict__.update(vars(map_))
+    copied.__dict__.pop("_memory", None)
     return copied
 
 

@@ -13,7 +13,7 @@ from mercer import _core
 from mercer._runtime.arrays import n_threads, row_chunks
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.rows import bytes_per_row
-from mercer._runtime.state import State, holds_once
+from mercer._runtime.state import State
 from mercer._runtime.threads import side_by_side
 
 __all__ = [
@@ -101,6 +101,7 @@ class Partition:
         if isinstance(X, np.ndarray):
             yield from self._routes_in_core(X, n_jobs)
             return
+        self.check(X.shape[1])  # a cycle of cuts would have no end; the core checks its own
         n = X.shape[0]
         reached: list[Route] = []
         for root in self.roots:
@@ -148,14 +149,12 @@ class Partition:
         state = State(self)
         cuts = len(state.array("low", (None,), "d"))
         high = state.array("high", (cuts,), "d")
-        wide = holds_once("low below high", lambda: bool(np.all(high > self.low)), self.low, high)
-        state.check("high", "be above low", wide)
+        state.check("high", "be above low", np.all(high > self.low))
         state.array("directions", (cuts, d), "f")
         roots = state.array("roots", (None,), "l")
         state.check("roots", "hold at least one tree", len(roots))
-        children = state.array("children", (cuts, 2), "l")
-        trees = holds_once("trees", self._makes_trees, children, roots)
-        state.check("children", "make trees", trees)
+        state.array("children", (cuts, 2), "l")
+        state.check("children", "make trees", self._makes_trees())
 
     def _makes_trees(self) -> bool:
         """Whether a child comes after its parent, and every cut and leaf is met once."""
