@@ -183,6 +183,7 @@ def test_means_of_anything_else_are_refused(others):
         lambda pipelines: pipelines[0].steps.clear(),
         lambda pipelines: pipelines[0].steps.insert(0, ("number", 3.0)),
         lambda pipelines: pipelines[0].steps.insert(0, ("word", "nonsense")),
+        lambda pipelines: pipelines[0].steps.insert(0, (None, None)),
         lambda pipelines: pipelines[0].steps.append(3),
     ],
 )

@@ -218,9 +218,10 @@ def test_attributes_that_do_not_fit_the_coefficients_are_refused(name, wrong):
 
 
 @pytest.mark.parametrize("part", ["coef", "intercept"])
-def test_copies_whose_path_is_not_finite_are_refused(part):
+@pytest.mark.parametrize("edit", [lambda a: a + np.inf, lambda a: a.astype(np.int64)])
+def test_copies_whose_path_holds_no_finite_floats_are_refused(part, edit):
     model = KernelRegressor("exact", alphas=[0.1, 1.0]).fit(_zoo.rows(), _zoo.rows()[:, 0])
-    model.path_[part][0] = np.inf
+    model.path_[part] = edit(model.path_[part])
     with pytest.raises(ValueError, match=r"^path_ of a fitted KernelRegressor must hold arrays"):
         copy.copy(model)
 

@@ -152,6 +152,8 @@ def _ends_in(pipeline: Any, machine: type[LocalKernelMachine]) -> bool:
         return False
     if not all(isinstance(step, (tuple, list)) and len(step) == 2 for step in steps):
         return False
+    if not all(isinstance(name, str) for name, _ in steps):
+        return False
     *before, last = (estimator for _, estimator in steps)
     return isinstance(last, machine) and all(
         step is None or hasattr(step, "transform") or str(step) == "passthrough" for step in before

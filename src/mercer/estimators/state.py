@@ -70,7 +70,8 @@ def check_path(model: Any) -> None:
     alphas = path.get("alpha")
     p = len(alphas) if is_array(alphas, (None,)) else 0
     fit = all(is_array(path.get(name), (p, *size), "fdl?") for name, size in sizes.items())
-    fit = fit and all(is_finite(path[name]) for name in ("coef", "intercept"))
+    weights = [path.get(name) for name in ("coef", "intercept")]
+    fit = fit and all(each.dtype.kind == "f" and is_finite(each) for each in weights)
     state.check("path_", "hold arrays with an entry for every alpha", p and fit)
 
 
