@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import DoublySGDClassifier, DoublySGDRegressor, KernelRegressor, persistence
@@ -56,9 +57,21 @@ def explicit(solver, map_, X, y, loss, steps, batch, block, alpha):
         gradient = fresh.T @ loss.gradient(seen @ coef, y[rows]) / batch
         if solver.preconditioned:
             moments = fresh.T @ fresh / (batch * block) + (alpha + 1e-7) * np.eye(block)
+            ridge = batch * block * (alpha + 1e-7)
             gradient = np.linalg.solve(moments, gradient)
+            gradient *= share_of_unseen_rows(fresh, loss.gradient(seen @ coef, y[rows]), ridge)
         coef = np.concatenate([(1 - gamma * alpha) * coef, -gamma / block * gradient])
     return Z @ coef, coef
+
+
+def share_of_unseen_rows(Z, slopes, ridge):
+    """How much of a ridge regression of the slopes is best for rows left out one by one."""
+    unseen = np.empty_like(slopes)
+    for row in range(len(Z)):
+        rest = np.arange(len(Z)) != row
+        moments = Z[rest].T @ Z[rest] + ridge * np.eye(Z.shape[1])
+        unseen[row] = Z[row] @ np.linalg.solve(moments, Z[rest].T @ slopes[rest])
+    return np.clip(np.sum(unseen * slopes) / np.sum(unseen**2), 0, 1)
 
 
 @pytest.mark.parametrize("preconditioned", [False, True])
@@ -173,16 +186,36 @@ def test_preconditioned_steps_need_far_fewer():
 
 
 def test_a_weight_of_two_is_a_row_twice():
+    """Preconditioned steps have its direction; their lengths leave out a row, or one of the two."""
     X, y = wave(100)
-    settings = {"batch_size": 10_000, "block_size": 12, "max_iter": 4, "alpha": 0.01}
+    settings = {"batch_size": 10_000, "block_size": 12, "alpha": 0.01}
     weights = np.random.default_rng(0).integers(1, 4, 100)
-    for preconditioned in (False, True):
-        solver = DoublySGD(preconditioned=preconditioned, **settings)
+    for preconditioned, steps in ((False, 4), (True, 1)):
+        solver = DoublySGD(preconditioned=preconditioned, max_iter=steps, **settings)
         weighted, _ = solver.solve(fourier(X), X, y, Squared(), sample_weight=weights.astype(float))
         rows = np.repeat(np.arange(100), weights)
         repeated, _ = solver.solve(fourier(X), X[rows], y[rows], Squared())
+        ratio = np.linalg.norm(repeated.coef) / np.linalg.norm(weighted.coef)
+        assert preconditioned or ratio == pytest.approx(1)
         scale = np.abs(repeated.coef).max()
-        np.testing.assert_allclose(weighted.coef, repeated.coef, atol=1e-6 * scale)
+        np.testing.assert_allclose(ratio * weighted.coef, repeated.coef, atol=1e-6 * scale)
+
+
+def test_steps_on_few_rows_with_outliers_do_not_raise_the_error():
+    """Without a look at unseen rows, the error of these grows a hundredfold."""
+    rng = np.random.default_rng(0)
+    X = np.exp(2 * rng.normal(size=(4000, 16)))
+    y = np.log(X[:, 0]) + rng.normal(size=4000)
+    model = DoublySGDRegressor(batch_size=256, random_state=0).fit(X, y)
+    assert np.mean(model.loss_curve_[-5:]) < 1.1 * np.mean(model.loss_curve_[:5])
+    assert model.score(X, y) > 0
+
+
+def test_steps_that_raise_the_loss_are_warned_of():
+    X, y = wave(2000)
+    too_long = DoublySGDRegressor(preconditioned=False, step_size=8.0, max_iter=20, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="step_size must be smaller"):
+        too_long.fit(X, y)
 
 
 def test_batches_visit_all_rows_before_any_again():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.random import RandomStateLike
@@ -27,6 +29,7 @@ from mercer.solvers.doubly import SETTINGS, DoublySGD, Expansion
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
+_LATE = 6  # steps from which a loss that has risen is warned of
 _TEXTS = {**SHARED, **SETTINGS} | entries(
     """
     alpha : float, default=3e-4
@@ -54,7 +57,7 @@ _TEXTS = {**SHARED, **SETTINGS} | entries(
         Mean loss of each batch before its step: a loss on unseen rows as long as no row repeats.
     ValueError, TypeError
         At ``fit``, if a setting or the data are invalid, or if steps are so large that the loss
-        exceeds the range of floats.
+        exceeds the range of floats. A loss that has doubled is a ``ConvergenceWarning``.
     """
 )
 _TEXTS["scale"] += "\n    The first rows of the first fit determine it."
@@ -176,6 +179,13 @@ class StreamingMachine(FeatureModel):
 
     def _adopt_steps(self, f: Expansion, losses: NDArray[np.float64]) -> None:
         """Make the expansion the fitted model."""
+        if len(losses) >= _LATE and losses[-3:].min() > 2 * losses[:3].max():
+            warnings.warn(
+                f"step_size must be smaller, or batch_size larger: the loss has risen from "
+                f"{losses[0]:.3g} to {losses[-1]:.3g} in {len(losses)} steps.",
+                ConvergenceWarning,
+                stacklevel=3,  # the caller of fit or partial_fit
+            )
         self.loss_curve_ = losses
         self.n_steps_ = self.n_iter_ = len(losses)
         self.n_features_seen_ = f.n_features
