@@ -41,6 +41,15 @@ def ridge_of_one_direction(n=800, d=6, seed=0):
     return X, np.sin(2 * X @ direction), direction
 
 
+def test_scales_of_inputs_that_matter_together_hardly_depend_on_the_seed():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 30))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=1500)
+    for seed in range(8):
+        scales = GradientScaler(random_state=seed).fit(X, y).scales_
+        assert min(scales[:2]) > 1.5 * max(scales[2:])
+
+
 @pytest.mark.rounding
 def test_gradient_products_are_those_of_the_fit():
     rng = np.random.default_rng(0)

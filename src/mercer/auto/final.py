@@ -87,6 +87,7 @@ class Recipe:
             kernel=settings.scales_kernel,
             metric=METRICS[settings.kernel],
             target=self.target,
+            n_components=TUNING.scale_cosines,
             max_rows=last_scale_rows(n),
             random_state=seed,
         )

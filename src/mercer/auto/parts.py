@@ -139,6 +139,7 @@ class Part:
             full=turned,
             kernel=kernel,
             target=self.kind,
+            n_components=TUNING.scale_cosines,
             max_rows=scale_rows(len(self.fitted)),
             random_state=np.random.default_rng(self.key),
         )

@@ -127,6 +127,7 @@ class Tuning:
     # Errors on 245 509 flights went from .184 to .201 with the draw of 1200 rows, and from .180 to
     # .189 with the draw of 10 000.
     scale_rows: int = 1200  # up to many_scale_rows
+    scale_cosines: int = 300  # of each of many quick fits; a scaler by itself has 1000
     many_scale_rows: int = 20_000
     scale_share: int = 8  # above, one row of so many, up to most_scale_rows
     most_scale_rows: int = 10_000

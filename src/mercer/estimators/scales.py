@@ -103,8 +103,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         lasso, which excludes ``full``. None uses cosines only.
     metric : {"cityblock", "euclidean", "sqeuclidean"}, default="cityblock"
         Distance whose median becomes 1.
-    n_components : int, default=300
-        Number of cosines of the ridge fit.
+    n_components : int, default=1000
+        Number of cosines of the ridge fit. With fewer, the scales of inputs that are useful only
+        together depend on ``random_state``.
     max_rows : int, default=1200
         Largest number of rows of the ridge fit; larger data are sampled.
     target : {"auto", "continuous", "classes"}, default="auto"
@@ -148,7 +149,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     full: bool = False
     kernel: str | None = None
     metric: str = "cityblock"
-    n_components: int = 300
+    n_components: int = 1000
     max_rows: int = 1200
     target: str = "auto"
     random_state: RandomStateLike = None
