@@ -267,6 +267,7 @@ def test_workers_without_nannies_need_not_come_back(data, expected):
 
 
 NORMAL, PARTS = "mercer.distributed.normal:NormalPart", "mercer.distributed.parts:DesignPart"
+KERNEL = "mercer.distributed.kernel:KernelPart"
 
 
 @pytest.mark.parametrize(
@@ -276,8 +277,9 @@ NORMAL, PARTS = "mercer.distributed.normal:NormalPart", "mercer.distributed.part
         {"mercer.distributed.solves:_factor": 1},
         {f"{NORMAL}.advanced": 2, f"{NORMAL}.derived": 2},
         {f"{PARTS}.product": 2},
+        {f"{KERNEL}.product_of_rows": 2},
     ],
-    ids=["gram", "solve", "update-and-rebuild", "newton"],
+    ids=["gram", "solve", "update-and-rebuild", "newton", "kernel"],
 )
 def test_a_machine_is_that_of_one_process_whatever_was_killed(
     client, engine, data, tmp_path, places
@@ -286,6 +288,8 @@ def test_a_machine_is_that_of_one_process_whatever_was_killed(
     settings = {"feature_map": RandomFourier(n_components=48), "random_state": 0}
     if f"{PARTS}.product" in places:
         model, y = KernelClassifier(loss="logistic", max_iter=2, **settings), y > 0
+    elif f"{KERNEL}.product_of_rows" in places:
+        model = KernelRegressor("exact", tol=1e-10)
     else:
         few = {"block_size": 24, "max_iter": 2, "tol": 0.0, "accelerated": False}
         model = KernelRegressor(solver=BlockCoordinateDescent(**few), **settings)

@@ -22,6 +22,7 @@ from mercer.distributed.problem import RemoteDesign, RemoteProblem
 from mercer.equations import equations
 from mercer.estimators.preprocessing import Preprocessing
 from mercer.problem import Problem
+from mercer.solvers.krylov import with_cached_kernel
 
 KINDS = ("features", "nystroem", "exact")
 ALPHAS = [0.3, 0.02, 0.1]
@@ -191,6 +192,21 @@ def test_a_fit_goes_on_from_a_start(kind, rng):
     )
     assert result.trace[0].objective == pytest.approx(expected.trace[0].objective)
     assert result.trace[0].optimality == pytest.approx(expected.trace[0].optimality)
+
+
+@pytest.mark.parametrize("edges", [UNEVEN, (0, N)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_of_workers_are_those_of_all_rows(rng, edges, dtype):
+    local, remote = make("exact", rng, 2, weights=some_weights(rng), edges=edges, dtype=dtype)
+    machine = with_cached_kernel(remote, "auto")
+    V = rng.normal(size=(local.n_rows, 3))
+    rtol = 1e-5 if dtype == np.float32 else 1e-12
+    for product in (machine.design.matvec(V), machine.design.rmatvec(V)):
+        np.testing.assert_allclose(product, local.design.matvec(V), rtol=rtol, atol=rtol)
+    single = V.astype(np.float32)
+    assert machine.design.matvec(single).dtype == local.design.matvec(single).dtype
+    np.testing.assert_allclose(machine.y, local.y)
+    np.testing.assert_allclose(machine.weights, local.weights)
 
 
 @pytest.mark.parametrize("kind", KINDS)

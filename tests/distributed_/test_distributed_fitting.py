@@ -115,9 +115,44 @@ def test_exact_machines_with_other_losses_answer_alike(data, labels):
 
 def test_exact_machines_tell_how_sure_they_are(data):
     X, y, w = data
-    local, far = _assert_same(KernelRegressor("exact"), X, y, w)
+    local, far = _assert_same(KernelRegressor("exact", tol=1e-10), X, y, w, rtol=1e-6)
     ours, theirs = far.predict(X[:9], return_std=True), local.predict(X[:9], return_std=True)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"solver": "block"},
+        {"fit_intercept": False},
+        {"alphas": [0.1, 1e-3], "selection": "holdout"},
+        {"kernel": "laplacian", "gamma_path": [0.5, 1.0], "selection": "holdout"},
+    ],
+    ids=["auto", "block", "no intercept", "alphas", "gammas"],
+)
+@pytest.mark.parametrize("form", ["plain", "weighted", "outputs", "float32", "sparse"])
+def test_exact_machines_are_those_of_one_machine(data, settings, form):
+    X, y, w = data
+    X = X - X.mean(axis=0)
+    X = {"float32": X.astype(np.float32), "sparse": sparse.csr_array(X)}.get(form, X)
+    model = KernelRegressor("exact", random_state=0, tol=1e-4 if form == "float32" else 1e-11)
+    model.set_params(**settings)
+    y = np.stack([y, y**2], axis=1) if form == "outputs" else y
+    local = clone(model).fit(X, y, w if form == "weighted" else None)
+    far = fit_machine(clone(model), _engine(X, y, w if form == "weighted" else None))
+    assert far.solver_ == settings.get("solver", "cg")
+    assert far.alpha_ == local.alpha_
+    near = 1e-3 if form == "float32" else 1e-7
+    scale = np.abs(local.predict(X)).max()
+    np.testing.assert_allclose(far.predict(X), local.predict(X), atol=near * scale)
+    pickle.loads(pickle.dumps(far))
+
+
+def test_few_iterations_solve_the_exact_machine(data):
+    X, y, _ = data
+    local, far = _assert_same(KernelRegressor("exact", solver="cg"), X, y, rtol=1e-6)
+    assert far.n_iter_ <= local.n_iter_ + 1
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "block"])
@@ -232,7 +267,7 @@ def test_a_path_is_judged_by_the_same_rows(data, labels, scoring):
         ({"posterior": True}, "posterior must be False over many machines"),
         ({"alphas": [1.0], "selection": "loo"}, "selection must be 'holdout' or 'auto'"),
         ({"penalty": "l1"}, "penalty must be 'l2' over many machines; got 'l1'"),
-        ({"feature_map": "exact", "solver": "cg"}, "solver must be 'auto' or 'block' for the kern"),
+        ({"feature_map": "exact", "solver": "newton-cg"}, "solver must be 'auto', 'cg' or 'block'"),
         ({"solver": "cholesky"}, "solver must be one of 'auto', 'block'.* got 'cholesky'"),
         ({"feature_map": "ngrams"}, "feature_map must take numbers over many machines"),
         ({"feature_map": maps.Nystroem(landmarks="kmeans")}, "landmarks must be 'uniform' or an"),

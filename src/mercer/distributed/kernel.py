@@ -41,6 +41,7 @@ class KernelPart(SettledPart):
     """The rows of a shard and their coefficients; the kernel of its rows is made and forgotten."""
 
     facts: KernelFacts
+    _columns: KernelColumns | None = None  # against all rows, in memory where they fit
 
     @cached_property
     def design(self) -> Design:
@@ -115,6 +116,20 @@ class KernelPart(SettledPart):
         """k(X, rows of the part) times the entries of V that are theirs."""
         return self._against(X, V[state.start : state.start + len(self.y)])
 
+    def product_of_rows(
+        self, state: None, X: Matrix, V: NDArray, starts: NDArray[np.int64]
+    ) -> NDArray:
+        """k(rows of the part, X) V at the places of these rows, (n, C), 0 for other rows."""
+        product = np.zeros(V.shape, dtype=V.dtype)
+        if len(self.y):
+            if self._columns is None:
+                points, kernel = self.design.points(), self.design.kernel  # type: ignore[attr-defined]
+                form = {"dtype": self.facts.dtype, "n_jobs": self.facts.n_threads}
+                self._columns = KernelColumns(points, kernel, X, **form).held()
+            start = starts[self.number]
+            product[start : start + len(self.y)] = self._columns.matvec(V)
+        return product
+
     def _against(self, X: Matrix, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         if not len(self.y):
             return np.zeros((X.shape[0], coef.shape[1]))
@@ -173,6 +188,7 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
         s = np.ones(self.n_rows) if weights is None else weights
         if weights is not None and np.all(weights == 1):
             weights = None
+        self.weights = weights
         self._measure(weights, s @ self.y / self.n_rows)
         self._rhs: NDArray[np.float64] | None = None
         self._seen = np.zeros((0, 0))  # residuals of rows, each when its block was last asked for
@@ -194,9 +210,17 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
             out[rows] = self._ask("product", self._gathered(J), scaled)
         return self._scaled(out) + self.n_rows * self.strengths(columns) * V
 
+    def product_of_rows(self, X: Any, V: NDArray) -> NDArray:
+        """K V of all rows, whose handle is X; each worker makes the entries of its rows."""
+        self._send("products", V.size * self._n_levels)
+        return self.run.total("product_of_rows", X, np.ascontiguousarray(V), self._edges[:-1])
+
     def _gathered(self, J: Any) -> Any:
         """The rows J, sent to all workers."""
-        X = self._ask("rows", J)
+        return self.shared(self._ask("rows", J))
+
+    def shared(self, X: Matrix) -> Any:
+        """Rows of data, sent to all workers."""
         self._send("data", X.size * self._n_levels)
         return self.run.engine.share(X)
 

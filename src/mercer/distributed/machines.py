@@ -256,10 +256,10 @@ class ShardedRows:
                 f"solver must be one of 'auto', {', '.join(map(repr, _SOLVERS))} over many "
                 f"machines; got {solver.name!r}, which the models of mercer itself take."
             )
-        if solver.name != "block" and _is_of_all_rows(problem.design, problem.penalty):
+        if solver.name not in ("block", "cg") and _is_of_all_rows(problem.design, problem.penalty):
             raise ValueError(
-                "solver must be 'auto' or 'block' for the kernel machine of all rows over many "
-                f"machines; got {solver.name!r}."
+                "solver must be 'auto', 'cg' or 'block' for the kernel machine of all rows over "
+                f"many machines; got {solver.name!r}."
             )
         if self.log.checkpoint is None:
             return solver
@@ -278,6 +278,8 @@ class ShardedRows:
         if not problem.loss.quadratic:
             return NewtonCG(tol=tol, max_iter=max_iter)
         n_columns = problem.design.shape[1]
+        if _is_of_all_rows(problem.design, problem.penalty) and self.log.checkpoint is None:
+            return ConjugateGradient(tol=tol, max_iter=max_iter)
         if isinstance(problem.penalty, RKHSNorm) or self.log.checkpoint is not None:
             return BlockCoordinateDescent(tol=tol, max_iter=max_iter)
         if n_columns <= _ONE_BLOCK:

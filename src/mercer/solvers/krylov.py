@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -304,10 +305,12 @@ class MachineSpace(_Groups):
         return True
 
 
+@singledispatch
 def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) -> Problem:
     """The problem with its kernel matrices in memory where they fit, and where that pays.
 
-    ``rough`` says whether 16 bits of an entry are enough for products between true residuals.
+    ``rough`` says whether 16 bits of an entry are enough for products between true residuals. A
+    single-dispatch function of the class of the problem.
     """
     design, penalty = problem.design, problem.penalty
     if not hold or not isinstance(design, KernelColumns):

@@ -1,0 +1,56 @@
+"""The kernel machine of all rows by conjugate gradients, where workers make the products."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._runtime.rows import PreparedRows
+from mercer.designs import KernelColumns
+from mercer.distributed.kernel import RemoteKernelEquations
+from mercer.distributed.problem import RemoteProblem
+from mercer.penalties import RKHSNorm
+from mercer.problem import Problem
+
+__all__ = ["KernelOnWorkers", "machine_of"]
+
+
+class KernelOnWorkers(KernelColumns):
+    """The kernel matrix of all rows; each worker has the rows of K that belong to its shards.
+
+    The rows of the data are here, too, as a fitted exact machine predicts by them: single rows and
+    blocks of K are made here. They are sent to the workers once. A product sends its vector
+    (n, C) and receives as many numbers. Workers keep their rows of K where memory suffices.
+
+    Parameters
+    ----------
+    equations : RemoteKernelEquations
+        Which ask the workers.
+    design : KernelColumns
+        Of all rows, in the order of the shards.
+    """
+
+    def __init__(self, equations: RemoteKernelEquations, design: KernelColumns):
+        self.__dict__.update(design.__dict__)
+        self._equations = equations
+        self._points = equations.shared(design.points())
+
+    def held(self, budget: float | None = None) -> KernelOnWorkers:
+        return self
+
+    def _product(self, vector: NDArray, points: PreparedRows, landmarks: PreparedRows) -> NDArray:
+        columns = vector.reshape(len(vector), -1)
+        product = self._equations.product_of_rows(self._points, columns)
+        return product.reshape(vector.shape)
+
+
+def machine_of(problem: RemoteProblem) -> Problem:
+    """The kernel machine of all rows with its targets here and its products on workers."""
+    alpha = problem.penalty.alpha
+    equations = RemoteKernelEquations(problem, np.array([alpha]))
+    map_ = problem.facts.preprocessing.feature_map
+    rows = KernelColumns(map_.landmarks_, map_.kernel_, dtype=problem.dtype, n_jobs=map_.n_jobs)
+    design = KernelOnWorkers(equations, rows)
+    y = equations.y.reshape(problem.n_rows, *problem.shape[1:])
+    penalty = RKHSNorm(alpha, design)
+    return Problem(design, y, problem.loss, penalty, equations.weights, problem.fit_intercept)
