@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer import KernelClassifier, KernelRegressor, kernels, maps, solvers
-from mercer.distributed import Here, Shard
+from mercer.distributed import Here, Shard, kernel_products
 from mercer.distributed.fitting import fit_machine
 from mercer.distributed.statistics import columns_of
 
@@ -147,6 +147,15 @@ def test_exact_machines_are_those_of_one_machine(data, settings, form):
     scale = np.abs(local.predict(X)).max()
     np.testing.assert_allclose(far.predict(X), local.predict(X), atol=near * scale)
     pickle.loads(pickle.dumps(far))
+
+
+def test_rows_that_do_not_fit_a_worker_are_sent_in_blocks(data, monkeypatch):
+    X, y, _ = data
+    monkeypatch.setattr(kernel_products, "room_of_workers", lambda engine: X.nbytes)
+    far = fit_machine(KernelRegressor("exact"), _engine(X, y))
+    assert far.solver_ == "block"
+    with pytest.raises(MemoryError, match=r"needs 18\.8 kB on each worker .* use solver='blo"):
+        fit_machine(KernelRegressor("exact", solver="cg"), _engine(X, y))
 
 
 def test_few_iterations_solve_the_exact_machine(data):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
+from mercer._runtime.arrays import format_bytes
 from mercer._runtime.rows import PreparedRows
 from mercer.designs import KernelColumns
 from mercer.distributed.kernel import RemoteKernelEquations
 from mercer.distributed.problem import RemoteProblem
+from mercer.distributed.remote import room_of_workers
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 
-__all__ = ["KernelOnWorkers", "machine_of"]
+__all__ = ["KernelOnWorkers", "has_room_for_rows", "machine_of"]
+
+_COPIES = 3.0  # of all rows that a worker may hold at once
 
 
 class KernelOnWorkers(KernelColumns):
@@ -45,7 +50,16 @@ class KernelOnWorkers(KernelColumns):
 
 
 def machine_of(problem: RemoteProblem) -> Problem:
-    """The kernel machine of all rows with its targets here and its products on workers."""
+    """The kernel machine of all rows with its targets here and its products on workers.
+
+    A MemoryError if a worker has no room for all rows.
+    """
+    needed, room = _bytes_of_rows(problem), room_of_workers(problem.run.engine)
+    if room is not None and needed > room:
+        raise MemoryError(
+            f"solver='cg' needs {format_bytes(needed)} on each worker for all rows, and "
+            f"{format_bytes(room)} are free; use solver='block', or workers with more memory."
+        )
     alpha = problem.penalty.alpha
     equations = RemoteKernelEquations(problem, np.array([alpha]))
     map_ = problem.facts.preprocessing.feature_map
@@ -54,3 +68,16 @@ def machine_of(problem: RemoteProblem) -> Problem:
     y = equations.y.reshape(problem.n_rows, *problem.shape[1:])
     penalty = RKHSNorm(alpha, design)
     return Problem(design, y, problem.loss, penalty, equations.weights, problem.fit_intercept)
+
+
+def has_room_for_rows(problem: RemoteProblem) -> bool:
+    """Whether every worker of a machine of all rows has room for the rows of all workers."""
+    room = room_of_workers(problem.run.engine)
+    return room is None or _bytes_of_rows(problem) <= room
+
+
+def _bytes_of_rows(problem: RemoteProblem) -> float:
+    """Bytes of all rows on a worker: as received, as numbers, and as the core packs them."""
+    X = problem.facts.preprocessing.feature_map.landmarks_
+    size = X.nnz * (X.dtype.itemsize + 8.0) if issparse(X) else X.size * X.dtype.itemsize
+    return _COPIES * float(size)

@@ -16,6 +16,7 @@ from mercer._runtime.rows import PreparedRows
 from mercer.designs import Design, KernelColumns
 from mercer.distributed.engine import Engine
 from mercer.distributed.features import fit_map, resolved_kernel
+from mercer.distributed.kernel_products import has_room_for_rows
 from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteDesign, RemoteProblem
@@ -278,7 +279,8 @@ class ShardedRows:
         if not problem.loss.quadratic:
             return NewtonCG(tol=tol, max_iter=max_iter)
         n_columns = problem.design.shape[1]
-        if _is_of_all_rows(problem.design, problem.penalty) and self.log.checkpoint is None:
+        is_exact = _is_of_all_rows(problem.design, problem.penalty)
+        if is_exact and self.log.checkpoint is None and has_room_for_rows(problem):
             return ConjugateGradient(tol=tol, max_iter=max_iter)
         if isinstance(problem.penalty, RKHSNorm) or self.log.checkpoint is not None:
             return BlockCoordinateDescent(tol=tol, max_iter=max_iter)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import available_memory
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.rows import Data
-from mercer.distributed.engine import Handle
+from mercer.distributed.engine import Engine, Handle
 from mercer.distributed.fingerprint import digest_of_shards
 from mercer.distributed.memory import Memory
 from mercer.distributed.parts import DesignFacts, DesignPart
@@ -18,7 +18,7 @@ from mercer.distributed.run import Part, Run
 from mercer.distributed.solves import RemoteSolves
 from mercer.equations import Equations
 
-__all__ = ["Columns", "RemoteEquations", "SettledPart"]
+__all__ = ["Columns", "RemoteEquations", "SettledPart", "room_of_workers"]
 
 
 class Columns:
@@ -159,8 +159,7 @@ class RemoteEquations(Equations):
     # -- machines ----------------------------------------------------------------------------
 
     def available_memory(self) -> int | None:
-        rooms = self.run.engine.everywhere(_room)
-        return min((room for room in rooms if room is not None), default=None)
+        return room_of_workers(self.run.engine)
 
     def cache(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
         self._bytes_per_row = max(0.0, n_bytes) / self.n_rows
@@ -204,6 +203,12 @@ class SettledPart(DesignPart):
 
     def settled(self, state: Any) -> None:
         """Nothing: the state is there."""
+
+
+def room_of_workers(engine: Engine) -> int | None:
+    """Bytes that can be taken on every worker; None where that is not known."""
+    rooms = engine.everywhere(_room)
+    return min((room for room in rooms if room is not None), default=None)
 
 
 def _room(memory: Memory) -> int | None:
