@@ -27,7 +27,6 @@ from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler, checked
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.penalties import L2, Penalty, RKHSNorm
-from mercer.problem import Problem
 from mercer.solvers import (
     BlockCoordinateDescent,
     ConjugateGradient,
@@ -244,7 +243,9 @@ class ShardedRows:
         total, weight = summed(self.engine, _scores_of, *given)
         return (total / weight).tolist()
 
-    def solver(self, given: str | Solver, problem: Problem, tol: float, max_iter: int) -> Solver:
+    def solver(
+        self, given: str | Solver, problem: RemoteProblem, tol: float, max_iter: int
+    ) -> Solver:
         """The solver of that name, or the one that suits the problem."""
         if problem.penalty.l1:
             raise ValueError(
@@ -271,7 +272,7 @@ class ShardedRows:
             )
         return replace(solver, checkpoint=self.log.checkpoint)
 
-    def _named(self, name: str, problem: Problem, tol: float, max_iter: int) -> Solver:
+    def _named(self, name: str, problem: RemoteProblem, tol: float, max_iter: int) -> Solver:
         if name != "auto":
             return solvers.get(name, problem, tol=tol, max_iter=max_iter)
         if not problem.loss.smooth:
