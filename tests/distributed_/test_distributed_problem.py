@@ -140,6 +140,20 @@ def test_a_loss_with_a_kink_is_smoothed(n_outputs, rng):
     assert dual_gap(remote.at(theta)) == pytest.approx(dual_gap(local.at(theta)), rel=1e-10)
 
 
+@pytest.mark.parametrize("n_outputs", [0, 2])
+def test_a_quantile_of_targets_takes_few_requests(n_outputs, rng):
+    local, remote = pair(rng, losses.Quantile(0.8), n_outputs, weights=_weights(rng))
+    np.testing.assert_allclose(remote.initial(), local.initial(), rtol=1e-12, atol=1e-12)
+    assert remote.run.n_requests <= 22  # 60 bisections by 3 at once, the least and the largest
+
+
+def test_smoothing_takes_the_local_steps(rng):
+    local, remote = pair(rng, losses.Quantile(0.8))
+    one, other = (solvers.Smoothing(tol=1e-2).solve(problem) for problem in (local, remote))
+    assert other.n_iter <= one.n_iter
+    np.testing.assert_allclose(local.responses(other.coef), local.responses(one.coef), atol=1e-2)
+
+
 @pytest.mark.parametrize("loss", SMOOTH, ids=lambda loss: loss.name)
 def test_what_a_point_tells_is_that_of_all_rows(loss, rng):
     n_outputs = 3 if loss.joint else 2

@@ -124,6 +124,10 @@ class RemoteRows(NDArrayOperatorsMixin):
             raise NotImplementedError(f"rows on workers have shape ({self.n_rows}, -1) or theirs.")
         return self._made(_as_columns, (self,))
 
+    def repeated(self, times: int) -> RemoteRows:
+        """All columns so many times, (n, times k)."""
+        return self._made(_repeated, (self, times))
+
     def min(self, axis: int = 0) -> NDArray:
         """The least entry of every output."""
         return self._extremes(axis).least
@@ -168,6 +172,10 @@ class RemoteRows(NDArrayOperatorsMixin):
 
 def _as_columns(rows: NDArray) -> NDArray:
     return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
+
+
+def _repeated(rows: NDArray, times: int) -> NDArray:
+    return np.tile(_as_columns(rows), (1, times))
 
 
 def _as_type(rows: NDArray, dtype: np.dtype) -> NDArray:

@@ -4,12 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Loss"]
+__all__ = ["Loss", "bisected"]
+
+_BISECTIONS = 60  # halvings of the range of the targets: more than float64 has digits
+_SECTIONS = 8  # parts of the range per request, a power of two: workers hold 7 numbers per row
+
+
+def bisected(
+    slope: Callable[[Any, Any], Any], y: Any, mean: Callable[[Any], NDArray]
+) -> NDArray[np.float64]:
+    """Constants u (k,), or one, at which the mean of ``slope(u, y)``, increasing in u, reaches 0.
+
+    The range of the targets is halved again and again. Where rows are on other machines, every mean
+    is a request, and each request asks for seven values of u at once.
+    """
+    low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)
+    if hasattr(y, "repeated"):
+        columns = y.repeated(_SECTIONS - 1)
+        shares = np.arange(1, _SECTIONS).reshape(-1, *(1,) * np.ndim(low)) / _SECTIONS
+        for _ in range(_BISECTIONS // (_SECTIONS.bit_length() - 1)):
+            inner = low + (high - low) * shares
+            below = mean(slope(inner.ravel(), columns)).reshape(inner.shape) < 0
+            place = below.sum(axis=0)[None]
+            edges = np.concatenate([low[None], inner, high[None]])
+            low, high = (np.take_along_axis(edges, at, axis=0)[0] for at in (place, place + 1))
+        return high
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        beyond = mean(slope(middle, y)) >= 0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return high
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.validation import positive_number, real_number
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, bisected
 
 __all__ = ["Expectile", "Quantile", "SmoothQuantile"]
-
-_BISECTIONS = 60
 
 
 @dataclass(frozen=True)
@@ -78,12 +76,7 @@ class Quantile(_Levelled):
 
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
         """The weighted quantile, by bisection."""
-        low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            beyond = mean(self.gradient(middle, y)) >= 0
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-        return high
+        return bisected(self.gradient, y, mean)
 
     def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
         """1 / mean absolute deviation from the median, about the density of the targets there."""

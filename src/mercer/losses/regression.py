@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._runtime.validation import positive_number
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, bisected
 
 __all__ = ["Correntropy", "Huber", "Squared"]
-
-_BISECTIONS = 60
 
 
 @dataclass(frozen=True)
@@ -172,9 +170,4 @@ class Correntropy(Loss):
 
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
         """The weighted median, by bisection: targets that are far off do not move it."""
-        low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            beyond = mean(np.sign(middle - y)) >= 0
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-        return high
+        return bisected(lambda u, y: np.sign(u - y), y, mean)
