@@ -289,7 +289,7 @@ def test_a_machine_is_that_of_one_process_whatever_was_killed(
     if f"{PARTS}.product" in places:
         model, y = KernelClassifier(loss="logistic", max_iter=2, **settings), y > 0
     elif f"{KERNEL}.product_of_rows" in places:
-        model = KernelRegressor("exact", tol=1e-10)
+        model = KernelRegressor("exact", solver="cg", tol=1e-10)
     else:
         few = {"block_size": 24, "max_iter": 2, "tol": 0.0, "accelerated": False}
         model = KernelRegressor(solver=BlockCoordinateDescent(**few), **settings)

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer import KernelClassifier, KernelRegressor, kernels, maps, solvers
-from mercer.distributed import Here, Shard, kernel_products
+from mercer.distributed import Here, Shard, kernel_products, machines
 from mercer.distributed.fitting import fit_machine
 from mercer.distributed.statistics import columns_of
 
@@ -123,13 +123,19 @@ def test_exact_machines_tell_how_sure_they_are(data):
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
+        {"solver": "auto"},
+        {"solver": "cg"},
         {"solver": "block"},
-        {"fit_intercept": False},
-        {"alphas": [0.1, 1e-3], "selection": "holdout"},
-        {"kernel": "laplacian", "gamma_path": [0.5, 1.0], "selection": "holdout"},
+        {"solver": "cg", "fit_intercept": False},
+        {"solver": "cg", "alphas": [0.1, 1e-3], "selection": "holdout"},
+        {
+            "solver": "cg",
+            "kernel": "laplacian",
+            "gamma_path": [0.5, 1.0],
+            "selection": "holdout",
+        },
     ],
-    ids=["auto", "block", "no intercept", "alphas", "gammas"],
+    ids=["auto", "cg", "block", "no intercept", "alphas", "gammas"],
 )
 @pytest.mark.parametrize("form", ["plain", "weighted", "outputs", "float32", "sparse"])
 def test_exact_machines_are_those_of_one_machine(data, settings, form):
@@ -141,7 +147,7 @@ def test_exact_machines_are_those_of_one_machine(data, settings, form):
     y = np.stack([y, y**2], axis=1) if form == "outputs" else y
     local = clone(model).fit(X, y, w if form == "weighted" else None)
     far = fit_machine(clone(model), _engine(X, y, w if form == "weighted" else None))
-    assert far.solver_ == settings.get("solver", "cg")
+    assert far.solver_ == settings["solver"].replace("auto", "block")  # a block of few rows
     assert far.alpha_ == local.alpha_
     near = 1e-3 if form == "float32" else 1e-7
     scale = np.abs(local.predict(X)).max()
@@ -151,6 +157,8 @@ def test_exact_machines_are_those_of_one_machine(data, settings, form):
 
 def test_rows_that_do_not_fit_a_worker_are_sent_in_blocks(data, monkeypatch):
     X, y, _ = data
+    monkeypatch.setattr(machines, "_FEW_ROWS", 100)
+    assert fit_machine(KernelRegressor("exact"), _engine(X, y)).solver_ == "cg"
     monkeypatch.setattr(kernel_products, "room_of_workers", lambda engine: X.nbytes)
     far = fit_machine(KernelRegressor("exact"), _engine(X, y))
     assert far.solver_ == "block"

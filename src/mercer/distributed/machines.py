@@ -38,6 +38,7 @@ from mercer.solvers import (
 __all__ = ["Log", "ShardedRows"]
 
 _ONE_BLOCK = 4000  # columns up to which one factor of all of them is quicker than several
+_FEW_ROWS = 2000  # rows of an exact machine up to which "auto" factorises it, as on one machine
 _SOLVERS = ("block", "cg", "newton-cg", "smoothing")
 
 
@@ -280,9 +281,11 @@ class ShardedRows:
         if not problem.loss.quadratic:
             return NewtonCG(tol=tol, max_iter=max_iter)
         n_columns = problem.design.shape[1]
-        is_exact = _is_of_all_rows(problem.design, problem.penalty)
-        if is_exact and self.log.checkpoint is None and has_room_for_rows(problem):
-            return ConjugateGradient(tol=tol, max_iter=max_iter)
+        if _is_of_all_rows(problem.design, problem.penalty) and self.log.checkpoint is None:
+            if n_columns <= _FEW_ROWS:
+                return BlockCoordinateDescent(tol=tol, max_iter=max_iter, block_size=n_columns)
+            if has_room_for_rows(problem):
+                return ConjugateGradient(tol=tol, max_iter=max_iter)
         if isinstance(problem.penalty, RKHSNorm) or self.log.checkpoint is not None:
             return BlockCoordinateDescent(tol=tol, max_iter=max_iter)
         if n_columns <= _ONE_BLOCK:
