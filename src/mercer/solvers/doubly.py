@@ -331,12 +331,17 @@ class DoublySGD:
     def _direction(
         self, f: Expansion, X: Data, slopes: NDArray, weights: NDArray | None, count: int
     ) -> NDArray:
-        """The gradient of the next ``count`` features, preconditioned if that is wanted."""
+        """What a step of length 1 takes off the next ``count`` features: (count,) or (count, k).
+
+        Without a preconditioner, the gradient along them over their number. With it, the solution
+        of a ridge regression of the slopes, shortened to what unseen rows bear.
+        """
         n_rows = X.shape[0]
+        judges = min(n_rows, 2 * _JUDGES)  # their features, and these times the inverse factor
         check_setting(
             "block_size",
             count,
-            lambda b: 8.0 * b * (n_rows + 2.0 * b * self.preconditioned),
+            lambda b: 8.0 * b * (n_rows + 2.0 * (b + judges) * self.preconditioned),
             f"{count} features of {n_rows} rows",
             "lower batch_size",
         )
