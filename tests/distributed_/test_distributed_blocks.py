@@ -196,9 +196,10 @@ def test_a_fit_goes_on_from_a_start(kind, rng):
 
 @pytest.mark.parametrize("edges", [UNEVEN, (0, N)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_products_of_workers_are_those_of_all_rows(rng, edges, dtype):
+@pytest.mark.parametrize("hold", ["auto", False])
+def test_products_of_workers_are_those_of_all_rows(rng, edges, dtype, hold):
     local, remote = make("exact", rng, 2, weights=some_weights(rng), edges=edges, dtype=dtype)
-    machine = with_cached_kernel(remote, "auto")
+    machine = with_cached_kernel(remote, hold)
     V = rng.normal(size=(local.n_rows, 3))
     rtol = 1e-5 if dtype == np.float32 else 1e-12
     for product in (machine.design.matvec(V), machine.design.rmatvec(V)):

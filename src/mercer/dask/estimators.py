@@ -36,8 +36,9 @@ _DASK = MACHINES | _CLUSTER
 class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignore[misc]
     """:class:`mercer.KernelRegressor`, fitted by the workers of a Dask cluster.
 
-    Rows and features stay on their workers, which send sums over rows. Coefficients equal those of
-    the local fit up to rounding.
+    Rows and features stay on their workers, which send sums over rows; only ``"exact"`` sends all
+    rows to the client and to every worker. Coefficients equal those of the local fit up to
+    rounding, or within ``tol`` where a solver iterates.
 
     Parameters
     ----------
@@ -86,8 +87,9 @@ class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignor
 class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
     """:class:`mercer.KernelClassifier`, fitted by the workers of a Dask cluster.
 
-    Rows and features stay on their workers, which send sums over rows. Coefficients equal those of
-    the local fit up to rounding. A worker need not have rows of every class.
+    Rows and features stay on their workers, which send sums over rows; only ``"exact"`` sends all
+    rows to the client and to every worker. Coefficients equal those of the local fit up to
+    rounding, or within ``tol`` where a solver iterates. A worker need not have rows of every class.
 
     Parameters
     ----------

@@ -117,15 +117,19 @@ class KernelPart(SettledPart):
         return self._against(X, V[state.start : state.start + len(self.y)])
 
     def product_of_rows(
-        self, state: None, X: Matrix, V: NDArray, starts: NDArray[np.int64]
+        self, state: None, X: Matrix, V: NDArray, starts: NDArray[np.int64], hold: bool
     ) -> NDArray:
-        """k(rows of the part, X) V at the places of these rows, (n, C), 0 for other rows."""
+        """k(rows of the part, X) V at the places of these rows, (n, C), 0 for other rows.
+
+        X is the same in every request; with ``hold`` its kernel values are kept where they fit.
+        """
         product = np.zeros(V.shape, dtype=V.dtype)
         if len(self.y):
             if self._columns is None:
                 points, kernel = self.design.points(), self.design.kernel  # type: ignore[attr-defined]
                 form = {"dtype": self.facts.dtype, "n_jobs": self.facts.n_threads}
-                self._columns = KernelColumns(points, kernel, X, **form).held()
+                columns = KernelColumns(points, kernel, X, **form)
+                self._columns = columns.held() if hold else columns
             start = starts[self.number]
             product[start : start + len(self.y)] = self._columns.matvec(V)
         return product
@@ -210,10 +214,11 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
             out[rows] = self._ask("product", self._gathered(J), scaled)
         return self._scaled(out) + self.n_rows * self.strengths(columns) * V
 
-    def product_of_rows(self, X: Any, V: NDArray) -> NDArray:
-        """K V of all rows, whose handle is X; each worker makes the entries of its rows."""
+    def product_of_rows(self, X: Any, V: NDArray, hold: bool) -> NDArray:
+        """K V of all rows, whose handle is X; each worker makes, or holds, the rows of its part."""
         self._send("products", V.size * self._n_levels)
-        return self.run.total("product_of_rows", X, np.ascontiguousarray(V), self._edges[:-1])
+        given = X, np.ascontiguousarray(V), self._edges[:-1], hold
+        return self.run.total("product_of_rows", *given)
 
     def _gathered(self, J: Any) -> Any:
         """The rows J, sent to all workers."""

@@ -33,11 +33,13 @@ class KernelOnWorkers(KernelColumns):
         Which ask the workers.
     design : KernelColumns
         Of all rows, in the order of the shards.
+    hold : bool
+        Whether workers keep their rows of K.
     """
 
-    def __init__(self, equations: RemoteKernelEquations, design: KernelColumns):
+    def __init__(self, equations: RemoteKernelEquations, design: KernelColumns, hold: bool):
         self.__dict__.update(design.__dict__)
-        self._equations = equations
+        self._equations, self._hold = equations, hold
         self._points = equations.shared(design.points())
 
     def held(self, budget: float | None = None) -> KernelOnWorkers:
@@ -45,11 +47,11 @@ class KernelOnWorkers(KernelColumns):
 
     def _product(self, vector: NDArray, points: PreparedRows, landmarks: PreparedRows) -> NDArray:
         columns = vector.reshape(len(vector), -1)
-        product = self._equations.product_of_rows(self._points, columns)
+        product = self._equations.product_of_rows(self._points, columns, self._hold)
         return product.reshape(vector.shape)
 
 
-def machine_of(problem: RemoteProblem) -> Problem:
+def machine_of(problem: RemoteProblem, hold: bool) -> Problem:
     """The kernel machine of all rows with its targets here and its products on workers.
 
     A MemoryError if a worker has no room for all rows.
@@ -64,7 +66,7 @@ def machine_of(problem: RemoteProblem) -> Problem:
     equations = RemoteKernelEquations(problem, np.array([alpha]))
     map_ = problem.facts.preprocessing.feature_map
     rows = KernelColumns(map_.landmarks_, map_.kernel_, dtype=problem.dtype, n_jobs=map_.n_jobs)
-    design = KernelOnWorkers(equations, rows)
+    design = KernelOnWorkers(equations, rows, hold)
     y = equations.y.reshape(problem.n_rows, *problem.shape[1:])
     penalty = RKHSNorm(alpha, design)
     return Problem(design, y, problem.loss, penalty, equations.weights, problem.fit_intercept)

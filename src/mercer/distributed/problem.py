@@ -327,4 +327,4 @@ def _(problem: RemoteProblem, hold: bool | str, rough: bool = False) -> Problem:
     """The kernel machine of all rows with its targets here; others as they are."""
     from mercer.distributed.kernel_products import machine_of
 
-    return machine_of(problem) if spans_all_rows(problem) else problem
+    return machine_of(problem, bool(hold)) if spans_all_rows(problem) else problem

@@ -331,7 +331,7 @@ class DoublySGD:
     def _direction(
         self, f: Expansion, X: Data, slopes: NDArray, weights: NDArray | None, count: int
     ) -> NDArray:
-        """What a step of length 1 takes off the next ``count`` features: (count,) or (count, k).
+        """Coefficients (count,) or (count, k) of new features that a step of length 1 subtracts.
 
         Without a preconditioner, the gradient along them over their number. With it, the solution
         of a ridge regression of the slopes, shortened to what unseen rows bear.
