@@ -311,6 +311,19 @@ def test_newton_is_the_same_to_the_last_bit_with_any_number_of_threads(rng):
     np.testing.assert_allclose(*found, rtol=1e-12)
 
 
+def test_sweeps_take_one_thread_unless_more_are_given(rng):
+    codes = rng.integers(9, size=(16, 9000)).astype(np.uint8)
+    y = rng.normal(size=9000)
+    design = Binned(codes, np.arange(17) * 9, 0.25, n_jobs=3)
+    found = [
+        CoordinateDescent(tol=1e-7, n_jobs=n_jobs, method="descent")
+        .solve(Problem(design, y, Squared(), L1(1e-3)))
+        .coef
+        for n_jobs in (None, 1)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.rounding
 def test_a_path_is_separate_solves_and_forms_every_gram_entry_once(rng):
     for loss in (Squared(), Logistic()):

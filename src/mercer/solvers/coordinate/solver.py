@@ -126,8 +126,11 @@ class CoordinateDescent(Solver):
         Largest number of iterations per output, each of which ends with a pass over all columns;
         the solver then stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Number of threads of the products, at most those of the design; None means those of the
-        design.
+        Number of threads, at most those of the design. None means the design's threads for
+        products, Gram matrices and the modes "safe" and "async", and one thread for sweeps of the
+        mode "auto": a group of columns is a few microseconds of work, about as long as threads wait
+        for each other. With 10^5 rows and 200 grids two threads took 0.8 to 1.5 times as long as
+        one.
     mode : {"auto", "safe", "async"}, default="auto"
         Parallelism of ``method="descent"``: "auto" is exact for any number of threads; "safe" moves
         several columns at once by steps that do not overshoot on average; with "async" each thread
@@ -236,7 +239,8 @@ class CoordinateDescent(Solver):
                 return NewtonSteps(*common, pool=state.pool)
             steps = DescentSteps(*common, mode=self.mode, order=self.order)
         if isinstance(steps, DescentSteps):
-            threads = n_threads(self.n_jobs) if self.n_jobs else state.problem.design.n_threads
+            shared = 1 if self.mode == "auto" else state.problem.design.n_threads
+            threads = n_threads(self.n_jobs) if self.n_jobs else shared
             # Sums of several threads depend on their number, those of Newton steps do not.
             steps.n_threads, steps.budget = threads if np.isinf(budget) else 1, budget
         return steps
