@@ -121,7 +121,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         form: Form = None
         with quiet_scores():
             try:
-                search.run(self._treatments(X, key), X.shape[1])
+                treatments, label_ways = self._treatments(X, key)
+                search.run(treatments, X.shape[1], label_ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = self._form(search, X, start + budget)
             except KeyboardInterrupt:
@@ -166,10 +167,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         leaf_seconds = last.seconds / n_leaves / threads
         return cut_for(n, n_inputs, worth, seconds_left, leaf_seconds, last.rows)
 
-    def _treatments(self, X: Any, key: int) -> list[tuple[str, int]]:
-        """Settings of the ``TablePreparer`` to try, the likeliest first."""
+    def _treatments(self, X: Any, key: int) -> tuple[list[tuple[str, int]], list[str]]:
+        """Settings of the ``TablePreparer`` to try: of numbers, the likeliest first, and labels."""
         if sparse.issparse(X):
-            return [("robust", 0)]
+            return [("robust", 0)], []
         treatments = [("robust", 0), ("standard", 0), ("quantile", 0)]
         sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
         with warnings.catch_warnings():  # the last fit tells of columns that are left out
@@ -178,7 +179,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         n_columns = len(preparer.get_feature_names_out())
         if preparer.has_few_integers and n_columns <= max(TUNING.few_columns, 2 * X.shape[1]):
             treatments.append(("robust", TUNING.few_integers))
-        return treatments
+        return treatments, preparer.label_ways
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
         """True if the exact kernel machine is within reach: by rows, or by the time there is."""

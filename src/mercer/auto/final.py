@@ -104,6 +104,7 @@ class Recipe:
         return TablePreparer(
             settings.numbers,
             max_integers=settings.max_integers,
+            labels=settings.labels,
             target=self.target,
             dtype="float32",
             random_state=int(self.key % 2**31),

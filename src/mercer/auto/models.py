@@ -60,7 +60,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it is the mean of two such pipelines.
     best_settings_ : dict
-        Settings of the model: "numbers" and "max_integers" of :class:`mercer.TablePreparer`,
+        Settings of the model: "numbers", "max_integers" and "labels" of the ``TablePreparer``,
         "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
         its ``kernel`` is that of the model, "exponential" if it is the exponential kernel, else
         "cosines"), "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (for inputs whose median
@@ -286,7 +286,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it is the mean of two such pipelines.
     best_settings_ : dict
-        Settings of the model: "numbers" and "max_integers" of :class:`mercer.TablePreparer`,
+        Settings of the model: "numbers", "max_integers" and "labels" of the ``TablePreparer``,
         "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
         its ``kernel`` is that of the model, "exponential" if it is the exponential kernel, else
         "cosines"), "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (for inputs whose median

@@ -62,7 +62,7 @@ class Part:
 
     def rows(self, settings: Settings) -> tuple[Any, Any]:
         """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
-        treatment = settings.numbers, settings.max_integers
+        treatment = settings.treatment
         return self._once(treatment, lambda: self._prepared(*treatment))
 
     def prepare(self, settings: Settings) -> None:
@@ -72,7 +72,7 @@ class Part:
     def origins(self, settings: Settings) -> NDArray[np.int64]:
         """For every treated column the column of the table that it was made of."""
         self.rows(settings)
-        origins: NDArray[np.int64] = self.made["origins", settings.numbers, settings.max_integers]
+        origins: NDArray[np.int64] = self.made["origins", *settings.treatment]
         return origins
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
@@ -83,7 +83,7 @@ class Part:
 
     def scales(self, settings: Settings) -> NDArray[np.float32]:
         """Vector or matrix that scales treated rows, to a median distance of 1."""
-        which = settings.numbers, settings.max_integers, settings.turned, settings.power
+        which = *settings.treatment, settings.turned, settings.power
         metric = METRICS[settings.kernel]
         return self._once((*which, settings.scales, metric), lambda: self._scales(settings, metric))
 
@@ -91,7 +91,7 @@ class Part:
         fitted, _ = self.rows(settings)
         learned = np.ones(fitted.shape[1])
         if settings.power:
-            which = settings.numbers, settings.max_integers, settings.turned
+            which = *settings.treatment, settings.turned
             kernel, first = settings.scales_kernel, None
             if kernel not in ("exponential", "linear"):
                 learned = first = self._once(which, lambda: self._learned(settings.turned, fitted))
@@ -108,10 +108,11 @@ class Part:
                 self.made[key] = make()
             return self.made[key]
 
-    def _prepared(self, numbers: str, max_integers: int) -> tuple[Any, Any]:
+    def _prepared(self, numbers: str, max_integers: int, labels: str) -> tuple[Any, Any]:
         preparer = TablePreparer(
             numbers,
             max_integers=max_integers,
+            labels=labels,
             target=self.kind,
             random_state=np.random.default_rng(self.key),
         )
@@ -123,7 +124,7 @@ class Part:
             columns = self._once("columns", self._columns)
             rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
             fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
-        self.made["origins", numbers, max_integers] = preparer.origins_
+        self.made["origins", numbers, max_integers, labels] = preparer.origins_
         return _short(fitted), _short(held)
 
     def _columns(self) -> tuple[Columns, Columns]:

@@ -204,6 +204,7 @@ def _tell_trial(record: Record) -> None:
     )
 
 
+_LABELS = {"codes": ", texts as labels alone", "words": ", words of labels"}
 _SOURCES = {"machine": " of a kernel machine", "exponential": " of an exponential kernel machine"}
 
 
@@ -219,6 +220,7 @@ def in_words(settings: Settings) -> str:
     treatment = f"{settings.numbers} numbers"
     if settings.max_integers:
         treatment += f" (up to {settings.max_integers} integers as categories)"
+    treatment += _LABELS.get(settings.labels, "")
     scales = "equal scales"
     if settings.power:
         scales = "learned scales" + (

@@ -48,6 +48,7 @@ class Standing(Protocol):
 
     n_inputs: int
     treatments: Sequence[tuple[str, int]]  # of the columns, the likeliest first
+    label_ways: Sequence[str]  # other treatments of labels
     is_thin: bool  # whether the table has many times the rows of a trial
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials
@@ -82,6 +83,8 @@ def coarse(search: Standing) -> Waves:
     found = yield _grids(Settings(*treatments[0], power=power) for power in powers)
     best = min(found, key=lambda g: rank_loss(found[g]), default=Settings(*treatments[0]))
     found |= yield _grids(Settings(*treatment, power=best.power) for treatment in treatments[1:])
+    best = min(found, key=lambda g: rank_loss(found[g]), default=best)
+    found |= yield _grids(replace(best, labels=way) for way in search.label_ways)
     best = min(found, key=lambda g: rank_loss(found[g]), default=best)
     powers = TUNING.powers["gaussian"]
     smooth = [replace(best, kernel="gaussian", power=power) for power in powers]

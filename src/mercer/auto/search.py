@@ -87,6 +87,7 @@ class Search:
         self.partner: Settings | None = None  # of trees whose mean with the best ones errs less
         self.finalists: list[Settings] = []
         self.treatments: Sequence[tuple[str, int]] = []
+        self.label_ways: Sequence[str] = []
         self.n_inputs, self.is_thin = 1, False
         self.first_rows = self.parts[0].fitted  # few settings were tried on them
         self.n_components = TUNING.trial_features
@@ -118,9 +119,11 @@ class Search:
 
     # -- rungs -------------------------------------------------------------------------------------
 
-    def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
+    def run(
+        self, treatments: Sequence[tuple[str, int]], n_inputs: int, label_ways: Sequence[str] = ()
+    ) -> None:
         """Try all candidates on few rows, and the better ones on more."""
-        self.treatments, self.n_inputs = treatments, n_inputs
+        self.treatments, self.label_ways, self.n_inputs = treatments, label_ways, n_inputs
         groups: dict[Settings, Record] = {}
         for rung in RUNGS:
             found: dict[Settings, Record] = {}
@@ -355,7 +358,7 @@ class Search:
         same, room = None, 0.0
         for work in works:
             _, settings, ridges = work
-            needs = settings.numbers, settings.max_integers, settings.turned, settings.kernel
+            needs = *settings.treatment, settings.turned, settings.kernel
             sizes = [min(n_rows, len(part.fitted)) for part in self.bench.parts]
             factors = len(ridges) * sum(size**3 for size in sizes)
             if (needs, ridges) != same or factors > room:

@@ -34,6 +34,7 @@ class Settings:
 
     numbers: str = "robust"  # treatment of numbers by the ``TablePreparer``
     max_integers: int = 0  # of the ``TablePreparer``
+    labels: str = "numbers"  # of the ``TablePreparer``
     power: float = 0.0  # of the scales that the ``GradientScaler`` learns
     turned: bool = False  # whether these scales turn inputs, too: its ``full``
     # Model whose gradients give the input scales: "cosines"; "machine", that of this ``kernel``;
@@ -43,6 +44,11 @@ class Settings:
     gamma: float = 1.0  # of inputs whose median distance is 1
     ridge: float = 0.3  # in the system (K + ridge I) a = y
     transform: str = "identity"  # of the target, or "log"
+
+    @property
+    def treatment(self) -> tuple[str, int, str]:
+        """Settings of the ``TablePreparer``: numbers, max_integers and labels."""
+        return self.numbers, self.max_integers, self.labels
 
     @property
     def scales_kernel(self) -> str | None:

@@ -333,6 +333,7 @@ def chosen_words(chosen: dict[str, Any], n_tried: int) -> str:
     scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
     scales = f"{scales} of turned inputs" if chosen["turned"] else scales
     labels = ", few integers as labels" if chosen["max_integers"] else ""
+    labels += ", words of labels" if chosen["labels"] == "words" else ""
     target = ", logarithms of the target" if chosen["transform"] == "log" else ""
     return (
         f"chosen from {n_tried} on held-out rows: {chosen['numbers']} numbers{labels}, {scales}, "

@@ -12,6 +12,7 @@ from mercer.onnx.graph import TEXT, Graph, Value
 from mercer.onnx.inputs import Inputs, no_text
 from mercer.preparation import TablePreparer
 from mercer.preparation.calendar import PARTS
+from mercer.preparation.label_parts import Several
 from mercer.preparation.labels import OneHot
 from mercer.preparation.numeric import _BEND, _FAR, Numbers, Values
 from mercer.preparation.texts import Texts
@@ -165,10 +166,11 @@ def _part(graph: Graph, preparer: TablePreparer, place: int, part: Any, inputs: 
     if isinstance(part, Values):
         wide = graph.cast(_number(column, preparer, place), np.float64)
         return graph.cast(graph.op("Equal", wide, part.values[None], dtype=bool), np.float64)
-    if isinstance(part, Texts):
+    if isinstance(part, (Texts, Several)):
         raise ValueError(
-            f"column {name!r} must hold numbers, labels or dates; it holds texts, whose words ONNX "
-            "cannot count."
+            f"column {name!r} must hold numbers, labels or dates; it holds texts, whose words and "
+            "numbers ONNX cannot read; convert them before the fit, or fit a TablePreparer of "
+            "labels='codes'."
         )
     places = _places(graph, part.texts, column, name)
     if isinstance(part, OneHot):

@@ -227,6 +227,7 @@ def _title(chosen: Mapping[str, Any]) -> list[str]:
 def name_of_settings(settings: Mapping[str, Any]) -> str:
     """Settings by name, but for gamma, ridge and transform."""
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
+    numbers += {"codes": ", labels alone", "words": ", words"}.get(settings["labels"], "")
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
     source = _SOURCES.get(settings["scales"], "")

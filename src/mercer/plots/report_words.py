@@ -72,6 +72,8 @@ def words_of_choice(model: Any) -> list[str]:
 def _words_of_settings(chosen: Mapping[str, Any]) -> list[str]:
     few = ", and whole numbers of few values are labels" if chosen["max_integers"] else ""
     sentences = [f"Numbers are {_NUMBERS.get(chosen['numbers'], chosen['numbers'])}{few}."]
+    if chosen["labels"] == "words":
+        sentences.append("Labels also count by the words and letters that they share.")
     power = float(chosen["power"])
     if power == 0:
         sentences.append("All inputs count alike.")

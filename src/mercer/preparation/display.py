@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.preparation.columns import Columns
 
-__all__ = ["TellsColumns", "left_out", "reasons"]
+__all__ = ["TellsColumns", "left_out", "reasons", "table_of_columns"]
 
 _TOLD = 5  # columns left out that a warning names
 
@@ -65,6 +65,27 @@ def left_out(names: list[str], reasons: list[str]) -> str:
     told = [f"{name!r} {why}" for name, why in zip(names, reasons, strict=True) if why]
     more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
     return f"columns are left out: {'; '.join(told[:_TOLD])}{more}." if told else ""
+
+
+def table_of_columns(
+    names: list[str],
+    kinds: list[str],
+    formats: list[str],
+    left_out: list[str],
+    made: NDArray,
+    origins: NDArray[np.int64],
+) -> dict[str, NDArray]:
+    """Input columns by the headings "column", "kind", "format" and "became".
+
+    ``made`` names the output columns, ``origins`` gives the input column of each; ``left_out`` has
+    the reason why there is none, or "".
+    """
+    became = [
+        f"nothing: it {why}" if why else ", ".join(made[origins == place])
+        for place, why in enumerate(left_out)
+    ]
+    found = {"column": names, "kind": kinds, "format": formats, "became": became}
+    return {heading: np.array(values, dtype=object) for heading, values in found.items()}
 
 
 def reasons(out: NDArray, columns: Columns, origins: NDArray, kept: NDArray) -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer._runtime.rows import FarRows, PreparedRows
 from mercer.preparation.columns import Columns, read
-from mercer.preparation.label_parts import SampledLabels
+from mercer.preparation.label_parts import SampledLabels, Several
 from mercer.preparation.labels import TargetCodes
 from mercer.preparation.pieces import sampled
 from mercer.preparation.texts import Texts, has_words, is_prose
@@ -35,7 +35,7 @@ def fitted_to_far(
     known = []
     for place, part in preparer.parts_:
         # Codes of the rows of a fit are those that their own targets have no part in.
-        if isinstance(part, (TargetCodes, Texts)):
+        if isinstance(part, (TargetCodes, Texts, Several)):
             own = np.flatnonzero(preparer.origins_ == place)
             labels = columns.labels[place]
             if isinstance(labels, SampledLabels) and labels.made:

@@ -1,4 +1,4 @@
-"""Treatments of a column of labels: indicators, codes, counts, or features of its words."""
+"""Treatments of a column of labels: indicators, codes, counts, numbers or features of its words."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.random import Slot, Streams
-from mercer.preparation.labels import Counts, Labels, OneHot, TargetCodes, target_columns
-from mercer.preparation.texts import Texts, has_words, is_prose
+from mercer._runtime.state import State
+from mercer.preparation.columns import Labels
+from mercer.preparation.labels import Counts, OneHot, TargetCodes, target_columns
+from mercer.preparation.numeric import Numbers, quantile_rows
+from mercer.preparation.quantities import Quantities
+from mercer.preparation.texts import Texts, has_long_texts, has_words, is_prose
 
-__all__ = ["SampledLabels", "fitted_part"]
+__all__ = ["LabelTreatment", "SampledLabels", "Several", "fitted_part", "other_ways"]
 
 _FOLDS = 5  # of the rows, whose codes are computed without their own targets
 
@@ -39,44 +43,115 @@ class SampledLabels(Labels):
     made: list[NDArray] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class LabelTreatment:
+    """Settings of a ``TablePreparer`` that say what columns of labels become."""
+
+    labels: str
+    max_labels: int
+    target: str
+    numbers: str
+    indicators: bool
+    key: int
+
+
+@dataclass
+class Several:
+    """Columns of several parts side by side."""
+
+    parts: list[Any]
+
+    def check_state(self) -> None:
+        """Refuse attributes that no fit leaves."""
+        state, kinds = State(self), (OneHot, Counts, TargetCodes, Texts, Quantities)
+        parts = state.instance("parts", list)
+        state.check("parts", "be parts of labels", all(isinstance(part, kinds) for part in parts))
+        for part in parts:
+            part.check_state()
+
+    def transform(self, labels: Labels) -> NDArray[np.float64]:
+        """(n, m) for the labels of n rows."""
+        return np.hstack([part.transform(labels) for part in self.parts])
+
+    def names(self, name: str) -> list[str]:
+        """Names of the columns that the parts make."""
+        return [made for part in self.parts for made in part.names(name)]
+
+
+def other_ways(parts: list[Any]) -> list[str]:
+    """Settings of ``labels`` that make other columns than the parts of "numbers" do."""
+    coded = [part for part in parts if isinstance(part, (Counts, TargetCodes))]
+    has_words = any(has_long_texts(part.texts) for part in coded)
+    return ["words"] * has_words + ["codes"] * any(isinstance(part, Several) for part in parts)
+
+
 def fitted_part(
+    labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None, how: LabelTreatment
+) -> tuple[Any, NDArray]:
+    """Return the part that treats a column of labels, and the columns of its rows.
+
+    ``y``, ``weights`` and ``groups`` of the rows may be None; rows of a group are in one fold.
+    """
+    if isinstance(labels, SampledLabels) and not is_prose(labels.whole):
+        beside = labels.y, labels.weights, labels.groups
+        part, made = fitted_part(labels.whole, *beside, how)
+        labels.made.append(made)
+        return part, made[labels.rows]
+    found = [_of_labels(labels, y, weights, groups, how)]
+    if how.labels != "codes":
+        quantities = Quantities(Numbers(how.numbers, how.indicators))
+        columns = quantities.fit_transform(labels, quantile_rows(how.key, len(labels.codes)))
+        if columns is not None:
+            found.append((quantities, columns))
+    has_codes = isinstance(found[-1][0], (TargetCodes, Counts))
+    if how.labels == "words" and has_codes and has_long_texts(labels.texts):
+        texts = Texts()
+        columns = _of_texts(texts, labels, y, weights, groups, how)
+        if columns.shape[1]:
+            found.append((texts, columns))
+    if len(found) == 1:
+        return found[0]
+    return Several([part for part, _ in found]), np.hstack([columns for _, columns in found])
+
+
+def _of_labels(
+    labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None, how: LabelTreatment
+) -> tuple[Any, NDArray]:
+    """Indicators of few labels, columns of texts of which hardly two are equal, or else codes."""
+    if len(np.unique(labels.codes)) <= how.max_labels + 1:
+        part = OneHot().fit(labels)
+        if len(part.texts) <= how.max_labels:
+            return part, part.transform(labels)
+    if is_prose(labels) and (y is not None or has_words(labels)):
+        texts = Texts()
+        columns = _of_texts(texts, labels, y, weights, groups, how)
+        if y is None or columns.shape[1]:
+            return texts, columns
+    if y is None:
+        counts = Counts().fit(labels)
+        return counts, counts.transform(labels)
+    codes = TargetCodes()
+    return codes, codes.fit_transform(labels, *_targets(y, groups, how), weights)
+
+
+def _of_texts(
+    texts: Texts,
     labels: Labels,
     y: Any,
     weights: NDArray | None,
     groups: NDArray | None,
-    max_labels: int,
-    target: str,
-    key: int,
-) -> tuple[Any, NDArray]:
-    """The part of a preparer that treats a column of labels, and what it makes of its rows.
-
-    ``y``, ``weights`` and ``groups`` of the rows may be None; ``target`` says what y holds, as a
-    setting of ``TablePreparer``; rows of a group are in the same fold.
-    """
-    if isinstance(labels, SampledLabels) and not is_prose(labels.whole):
-        beside = labels.y, labels.weights, labels.groups
-        part, made = fitted_part(labels.whole, *beside, max_labels, target, key)
-        labels.made.append(made)
-        return part, made[labels.rows]
-    if len(np.unique(labels.codes)) <= max_labels + 1:
-        part = OneHot().fit(labels)
-        if len(part.texts) <= max_labels:
-            return part, part.transform(labels)
-    prose = is_prose(labels)
+    how: LabelTreatment,
+) -> NDArray:
     if y is None:
-        if prose and has_words(labels):
-            texts = Texts()
-            return texts, texts.fit_transform(labels, None, [], None, key)
-        counts = Counts().fit(labels)
-        return counts, counts.transform(labels)
-    targets, outputs = target_columns(y, target)
+        return texts.fit_transform(labels, None, [], None, how.key)
+    return texts.fit_transform(labels, *_targets(y, groups, how), how.key, weights)
+
+
+def _targets(
+    y: Any, groups: NDArray | None, how: LabelTreatment
+) -> tuple[NDArray, list[str], NDArray[np.int64]]:
+    """Targets as numbers (n, k), names of the k columns, and the fold of every row."""
+    targets, outputs = target_columns(y, how.target)
     places = np.arange(len(targets)) if groups is None else groups
-    fold = Streams(key, places).uniform(1, Slot.PART)[:, 0]
-    folds = np.floor(_FOLDS * fold).astype(np.int64)
-    if prose:
-        texts = Texts()
-        columns = texts.fit_transform(labels, targets, outputs, folds, key, weights)
-        if columns.shape[1]:
-            return texts, columns
-    codes = TargetCodes()
-    return codes, codes.fit_transform(labels, targets, outputs, folds, weights)
+    fold = Streams(how.key, places).uniform(1, Slot.PART)[:, 0]
+    return targets, outputs, np.floor(_FOLDS * fold).astype(np.int64)

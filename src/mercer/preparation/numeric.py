@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.arrays import row_chunks
+from mercer._runtime.random import Slot, distinct
 from mercer._runtime.state import State, is_array, is_finite
 
-__all__ = ["TREATMENTS", "Numbers", "Values", "few_integers", "worth_keeping"]
+__all__ = ["TREATMENTS", "Numbers", "Values", "few_integers", "quantile_rows", "worth_keeping"]
 
 TREATMENTS = ("robust", "standard", "quantile")
 
+_SAMPLE = 20_000  # rows that quantiles are taken from
 _LEVELS = 201
 _BEND = 3.0  # robust values are bent so that none is beyond this
 _CACHED = 2**19  # bytes of rows that are bent together
@@ -200,6 +202,11 @@ class Values:
     def names(self, name: str) -> list[str]:
         """Names of the columns that the part makes."""
         return [f"{name}={value:g}" for value in self.values]
+
+
+def quantile_rows(key: int, n: int) -> NDArray[np.int64]:
+    """Rows, of n, that quantiles are taken from."""
+    return np.arange(n) if n <= _SAMPLE else distinct(key, n, _SAMPLE, Slot.SHUFFLE)
 
 
 def few_integers(places: NDArray[np.int64], block: NDArray, most: int) -> dict[int, NDArray]:

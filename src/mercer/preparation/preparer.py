@@ -13,25 +13,32 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_consistent_length
 
 from mercer._runtime.arrays import check_memory
-from mercer._runtime.random import RandomStateLike, Slot, distinct, key_from
+from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.rows import FarRows, PreparedRows
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import check_weights, flag, group_codes, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Reading, checked_table, read
-from mercer.preparation.display import TellsColumns, left_out, reasons
+from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
-from mercer.preparation.label_parts import fitted_part
+from mercer.preparation.label_parts import LabelTreatment, Several, fitted_part, other_ways
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
-from mercer.preparation.numeric import TREATMENTS, Numbers, Values, few_integers, worth_keeping
+from mercer.preparation.numeric import (
+    TREATMENTS,
+    Numbers,
+    Values,
+    few_integers,
+    quantile_rows,
+    worth_keeping,
+)
 from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
 from mercer.preparation.recognition import FORMATS
 from mercer.preparation.texts import Texts
 
-__all__ = ["TablePreparer", "treated"]
+__all__ = ["LABELS", "TablePreparer", "treated"]
 
-_SAMPLE = 20_000  # rows that quantiles are taken from
+LABELS = ("codes", "numbers", "words")
 
 
 class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
@@ -41,9 +48,10 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     column of 0 and 1 per label or, if there are many labels, the mean target of the label. Dates
     become a number of days and positions in the year, the week and the day. Columns whose strings
     all read as numbers (also with currency, percent signs and separators), booleans, dates or time
-    spans are read as such. Columns of free text become the predictions of a linear model on their
-    word counts. Constant columns, repeated columns and row identifiers are left out with a warning.
-    CSR matrices are only scaled, each column by its largest absolute value.
+    spans are read as such. Columns whose strings mostly begin with a number ("23.4 kmpl") give this
+    number beside their labels. Columns of free text become the predictions of a linear model on
+    their word counts. Constant columns, repeated columns and row identifiers are left out with a
+    warning. CSR matrices are only scaled, each column by its largest absolute value.
 
     Parameters
     ----------
@@ -52,6 +60,13 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         from the median in units of the interquartile spread, maps it to z / sqrt(1 + (z / 3)**2),
         which bounds outliers, and standardises the result. "quantile" takes ranks. "robust" and
         "quantile" map columns of two values to 0 and 1.
+    labels : {"codes", "numbers", "words"}, default="numbers"
+        Treatment of columns of labels. "codes" is one of labels alone. "numbers" also reads the
+        numbers in columns whose texts mostly begin with one, such as "23.4 kmpl", "1.2 Lacs",
+        "2100 - 2850" or "10,000+": units of one dimension are converted, a range becomes its middle
+        and its width, and texts without a number are missing numbers. "words" also gives columns of
+        many labels the response of a linear model on their n-grams and the leading singular
+        directions of these, so that labels that share words are near each other.
     max_labels : int, default=20
         Largest number of labels of a column that becomes one column of 0 and 1 per label, >= 0. A
         column with more labels becomes one column: the mean target of the rows of each label,
@@ -114,6 +129,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self,
         numbers: str = "robust",
         *,
+        labels: str = "numbers",
         max_labels: int = 20,
         max_integers: int = 0,
         indicators: bool = True,
@@ -122,6 +138,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         random_state: RandomStateLike = None,
     ):
         self.numbers = numbers
+        self.labels = labels
         self.max_labels = max_labels
         self.max_integers = max_integers
         self.indicators = indicators
@@ -297,34 +314,29 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def columns_(self) -> dict[str, NDArray]:
         self._check_fitted()
         names, parts = self._names(), dict(getattr(self, "parts_", []))  # CSR rows have no parts
-        made: list[list[str]] = [[] for _ in names]
-        for name, origin in zip(self.get_feature_names_out(), self.origins_, strict=True):
-            made[origin].append(name)
-        left_out = getattr(self, "_left_out_", [""] * len(names))
-        became = [
-            f"nothing: it {why}" if why else ", ".join(own)
-            for own, why in zip(made, left_out, strict=True)
-        ]
         kinds = [
             "text" if isinstance(parts.get(place), Texts) else kind
             for place, kind in enumerate(self.kinds_)
         ]
-        return {
-            "column": np.array(names, dtype=object),
-            "kind": np.array(kinds, dtype=object),
-            "format": np.array(self.formats_, dtype=object),
-            "became": np.array(became, dtype=object),
-        }
+        left_out = getattr(self, "_left_out_", [""] * len(names))
+        made = self.get_feature_names_out(), self.origins_
+        return table_of_columns(names, kinds, self.formats_, left_out, *made)
 
     @property
     def has_few_integers(self) -> bool:
         """Whether some column of few whole numbers became a column for each of them."""
         return any(isinstance(part, Values) for _, part in self.parts_)
 
+    @property
+    def label_ways(self) -> list[str]:
+        """Settings of ``labels``, besides "numbers", that make other columns of this table."""
+        return other_ways([part for _, part in self.parts_])
+
     # -- fitting -----------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         name_from(self.numbers, TREATMENTS, "numbers")
+        name_from(self.labels, LABELS, "labels")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
         flag(self.indicators, "indicators")
         if self.dtype is not None:
@@ -362,19 +374,20 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _fit_pieces(
         self, columns: Columns, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> list[NDArray]:
-        n = columns.n_rows
         few = few_integers(columns.places, columns.numbers, self.max_integers)
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
         block = self._block(columns)
-        rows = np.arange(n) if n <= _SAMPLE else distinct(self._key, n, _SAMPLE, Slot.SHUFFLE)
+        rows = quantile_rows(self._key, columns.n_rows)
         self.numbers_ = Numbers(self.numbers, bool(self.indicators))
         pieces = [self.numbers_.fit_transform(block, rows)]
         for place, part in self.parts_:
             pieces.append(part.transform(self._of(columns, place, part)))
+        how = LabelTreatment(
+            *(self.labels, self.max_labels, self.target, self.numbers, bool(self.indicators)),
+            self._key,
+        )
         for place, labels in columns.labels.items():
-            part, piece = fitted_part(
-                labels, y, weights, groups, self.max_labels, self.target, self._key
-            )
+            part, piece = fitted_part(labels, y, weights, groups, how)
             self.parts_.append((place, part))
             pieces.append(piece)
         pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
@@ -427,7 +440,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         parts = state.instance("parts_", list)
         pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in parts)
         state.check("parts_", "be a list of pairs of a place and a part", pairs)
-        treated = {"number": (Values,), "label": (OneHot, Counts, TargetCodes, Texts)}
+        treated = {"number": (Values,), "label": (OneHot, Counts, TargetCodes, Texts, Several)}
         for place, part in parts:
             is_place = isinstance(place, int) and 0 <= place < len(self.kinds_)
             fits = is_place and isinstance(part, treated.get(self.kinds_[place], ()))

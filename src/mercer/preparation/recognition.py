@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "format_of", "is_date", "is_nothing", "read_as"]
+__all__ = ["CODES", "FORMATS", "MONEY", "format_of", "is_date", "is_nothing", "read_as"]
 
 _SAMPLE = 1000  # different texts that have to agree on a format
 _NOTHING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none", "nat", "<na>", "#n/a"})
@@ -18,8 +18,8 @@ _SIGN = r"(?P<sign>[+\-\u2212]?)"
 _POINT = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _COMMAS = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?"  # 1,234.5
 _DECIMAL_COMMA = r"(?:\d{1,3}(?:[.\u0020\u00a0\u202f]\d{3})+|\d+)(?:,\d*)?"  # 1.234,5
-_MONEY = "$€£¥₹₩₽₺"
-_CODES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "SEK", "NOK", "DKK", "PLN")
+MONEY = "$€£¥₹₩₽₺"
+CODES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "SEK", "NOK", "DKK", "PLN")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = (
     r"(?:[T ,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?P<part>\.\d{1,9})?)?"
@@ -228,7 +228,7 @@ def _formats() -> Iterator[tuple[str, _Reader]]:
         yield f"number{manner}", _numbers("", body, 1.0, tidy)
     for manner, (body, tidy) in bodies.items():
         yield f"percent{manner}", _numbers("%", body, 0.01, tidy)
-    for currency in (*_MONEY, *_CODES):
+    for currency in (*MONEY, *CODES):
         unit = re.escape(currency)
         for manner, (body, tidy) in bodies.items():
             yield f"{currency}{manner}", _numbers(unit, body, 1.0, tidy)
