@@ -12,13 +12,15 @@ import sys
 import time
 
 import pytest
+import requests
 from rich.console import Console
 from typer.testing import CliRunner
 
+from mercer import datasets
 from mercer.cli import options
 from mercer.cli.app import app
 from mercer.compare import records
-from mercer_studies import papers, timing
+from mercer_studies import papers, sources, timing
 from mercer_studies.cli import reproduce
 from mercer_studies.runner import Progress
 
@@ -162,13 +164,36 @@ def test_missing_data_are_named_and_the_rest_is_run(tmp_path, monkeypatch):
     sets = "generated-regression,susy-sample"
     done = mercer(*arguments, "--datasets", sets, "--protocol", "published")
     assert done.exit_code == 0, done.output
-    assert "left out: the data set 'susy-sample'" in done.stdout
+    assert "left out: susy-sample: not at hand" in done.stdout
     assert "10 lines added" in done.stdout
     assert "MERCER_DATA" not in os.environ
     alone = mercer(*arguments, "--datasets", "susy-sample", "--out", "other")
     assert alone.exit_code == 1
-    assert alone.stderr.count("\n") <= 4
-    assert "'susy-sample'" in alone.stderr
+    assert alone.stderr.count("susy-sample: not at hand") == 1
+
+
+def test_missing_data_are_one_sentence_and_no_download_is_tried(monkeypatch, tmp_path):
+    def refused(*_, **__):
+        raise requests.ConnectionError
+
+    monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+    monkeypatch.setattr(requests, "head", refused)
+    monkeypatch.setattr(datasets, "load", lambda name: pytest.fail(f"{name} is loaded"))
+    sources._answers.cache_clear()
+    sets = "generated-regression,acoustic,susy,susy-sample"
+    done = mercer("--scale", "tiny", "--figure", "4", "--datasets", sets)
+    sources._answers.cache_clear()
+    assert done.exit_code == 0, done.output
+    said = "left out: acoustic, susy, susy-sample: not at hand"
+    assert (done.stderr.count(said), done.stdout.count(said)) == (1, 1)
+    assert "10 lines added" in done.stdout
+
+
+def test_data_are_fetched_where_their_home_answers(monkeypatch, tmp_path):
+    monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+    monkeypatch.setattr(sources, "_answers", lambda home: home == "https://www.csie.ntu.edu.tw")
+    assert sources.Source("acoustic").is_available()
+    assert not sources.Source("susy-sample").is_available()
 
 
 def test_authors_points_are_drawn_beside_ours(tmp_path):

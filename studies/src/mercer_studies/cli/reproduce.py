@@ -112,8 +112,8 @@ def reproduce(
     """Run the experiments of a paper again, and draw its figures from the results.
 
     Every run is a line of a record file (JSON lines) as soon as it is done. What was interrupted
-    goes on with --resume: nothing is done twice. Data that are not at hand are named, and the rest
-    is run.
+    goes on with --resume: nothing is done twice. Data sets that are neither at hand nor to be
+    fetched are named in one sentence before the first run, and the others are run.
     """
     from mercer._runtime.arrays import n_threads
     from mercer_studies import papers
@@ -212,6 +212,7 @@ def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcom
                 common={"scale": selected.scale},
                 on_record=on_record,
                 on_progress=on_progress,
+                on_note=lambda note: say(f"left out: {note}"),
             )
     except KeyboardInterrupt:
         were = "was" if written == 1 else "were"
