@@ -46,10 +46,10 @@ def test_tiny_study_writes_records_and_figures_and_prints_a_table(tmp_path):
     found = records.read(folder / LINES)
     assert {record["protocol"] for record in found} == {"published"}
     assert sorted(path.name for path in folder.glob("*.png")) == [
-        "random-binning-tiny-figure3.png",
-        "random-binning-tiny-figure5.png",
+        "random-binning-tiny-figure-3.png",
+        "random-binning-tiny-figure-5.png",
     ]
-    for word in ("generated-regression", "error*", "Nyström", "as published", "figure5.png"):
+    for word in ("generated-regression", "error*", "Nyström", "as published", "figure-5.png"):
         assert word in done.stdout
     assert f"{len(found)} lines added" in done.stdout
     assert "Warning" not in done.output
@@ -106,7 +106,7 @@ def test_json_is_the_only_thing_on_standard_output():
 
 
 def test_a_figure_of_somebody_else_is_replaced_with_force_alone(tmp_path):
-    path = tmp_path / "there" / "random-binning-tiny-figure4.png"
+    path = tmp_path / "there" / "random-binning-tiny-figure-4.png"
     path.parent.mkdir()
     path.write_text("mine")
     arguments = (*QUICK, "--figure", "4", "--protocol", "published", "--out", "there")
@@ -254,10 +254,10 @@ def test_many_methods_stand_down_the_side_of_the_table(tmp_path):
         app, ["reproduce", "tefm", "--scale", "tiny", "--figure", "2", "--n-jobs", "1"]
     )
     assert done.exit_code == 0, done.output
-    for word in ("generated-regression*", "TEFM-S", "RPCholesky", "exact kernel", "figure2.png"):
+    for word in ("generated-regression*", "TEFM-S", "RPCholesky", "exact kernel", "figure-2.png"):
         assert word in done.stdout
     assert re.search(r"RKS\s+0\.\d{4} \(128\)", done.stdout)
-    assert (tmp_path / "mercer-results" / "tefm-tiny-figure2.png").exists()
+    assert (tmp_path / "mercer-results" / "tefm-tiny-figure-2.png").exists()
     assert "Warning" not in done.output
 
 
@@ -275,7 +275,9 @@ def test_table_is_run_alone_beside_the_authors_cells(tmp_path):
     for word in ("generated-regression*", "Sparse-RF, gaussian", "Kernel, perceptron"):
         assert word in done.stdout
     folder = tmp_path / "mercer-results"
-    assert [path.name for path in folder.glob("*.png")] == ["sparse-features-tiny-table1.png"]
+    assert [path.name for path in folder.glob("*.png")] == [
+        "sparse-features-tiny-table-1-as-a-figure.png"
+    ]
     assert {
         record["data_name"] for record in records.read(folder / "sparse-features-tiny.jsonl")
     } == {"generated-regression"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +16,7 @@ from mercer.compare.records import describe_data
 from mercer.datasets import Dataset, Split
 from mercer_studies.inputs import GENERATED, generated
 
-__all__ = ["Loaded", "Source", "drawn"]
+__all__ = ["Loaded", "Source", "drawn", "names_in_paper"]
 
 _PATIENCE = 5  # seconds in which the home of a data set must answer
 _ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
@@ -125,6 +126,17 @@ def _answers(home: str) -> bool:
     except requests.RequestException:
         return False
     return True
+
+
+def names_in_paper(sources: Iterable[Source]) -> tuple[str, ...]:
+    """Names that the paper has for the data sets, each once.
+
+    Examples
+    --------
+    >>> names_in_paper([Source("mnist", "MNIST"), Source("cpu"), Source("mnist8m", "MNIST")])
+    ('MNIST',)
+    """
+    return tuple(dict.fromkeys(source.paper_name for source in sources if source.paper_name))
 
 
 def drawn(n: int, rows: int | None) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,11 +131,11 @@ def reproduce(
             tables=tuple(dict.fromkeys(table or ())),
         )
         found.check(selected)
-        if reference is not None and found.read_reference is None:
-            found.reference(reference)  # refuses it
+        if reference is not None and found.page.read_reference is None:
+            found.page.reference(reference)  # refuses it
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    points = found.reference(reference)
+    points = found.page.reference(reference)
     check_writable_folder(out)
     lines = out / f"{found.name}-{scale}.jsonl"
     # The record file is appended to, and the runner refuses one that is not of this study.
@@ -231,12 +232,17 @@ def _draw(
     figures: Sequence[int],
     lines: Path,
 ) -> list[Path]:
+    """Draw what the records have runs for; of numbered figures those of ``figures``, or all."""
     from mercer import plots
+    from mercer_studies.markdown import figure_name
 
     drawn = []
-    for name, figure in paper.draw(records, reference, figures).items():
-        drawn.append(lines.with_name(f"{lines.stem}-{name}.png"))
-        plots.save_figure(figure, drawn[-1])
+    done = [record for record in records if "failed" not in record]
+    for shown in paper.page.figures(done, reference):
+        number = re.match(r"Figure (\d+)", shown.title)
+        if not figures or number is None or int(number[1]) in figures:
+            drawn.append(lines.with_name(f"{lines.stem}-{figure_name(shown)}.png"))
+            plots.save_figure(shown.figure, drawn[-1])
     return drawn
 
 
