@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
 
 from mercer_studies.page import Page
 from mercer_studies.runner import Stage
@@ -53,36 +52,26 @@ class Paper:
 
     Parameters
     ----------
-    name, title : str
+    name : str
     scales, protocols : tuple of str
     figures : tuple of int
         Numbers of the figures that can be drawn again.
     datasets : tuple of str
         Names of all data sets that have been declared for it.
-    methods : mapping of str to str
-        Methods in the order of its tables, and what they are called there.
-    table : int or None
-        The figure whose scores are printed as a table; None for those that ``summarised`` gives.
     stages : callable
         From a ``Selected``: the stages, and a sentence for everything that is left out by
         declaration.
     tables : tuple of int, default=()
         Numbers of the tables that can be made again.
-    summarised : callable, optional
-        From records to those whose scores are printed; None for all.
     """
 
     name: str
-    title: str
     scales: tuple[str, ...]
     protocols: tuple[str, ...]
     figures: tuple[int, ...]
     datasets: tuple[str, ...]
-    methods: Mapping[str, str]
-    table: int | None
     stages: Callable[[Selected], tuple[list[Stage], list[str]]]
     tables: tuple[int, ...] = ()
-    summarised: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] | None = None
 
     @property
     def page(self) -> Page:

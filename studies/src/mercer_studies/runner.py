@@ -109,15 +109,11 @@ class Progress:
         Seconds to go.
     text : str
         What is being done.
-    done, total : int
-        Runs; the total is what is known of it by now.
     """
 
     share: float
     left: float
     text: str
-    done: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -367,7 +363,7 @@ class _Run:
             self._share = max(self._share, min(0.999, spent / (spent + seconds + 1e-9)))
         else:
             self._share = 1.0
-        self._on_progress(Progress(self._share, seconds, text, self.n_new, self.n_new + len(left)))
+        self._on_progress(Progress(self._share, seconds, text))
 
 
 class _Pace:

@@ -15,7 +15,7 @@ from mercer.cli.outputs import FIGURE, PAGE, Force, Kind, Output, check_outputs
 if TYPE_CHECKING:
     from mercer_studies.report import Report
 
-__all__ = ["register"]
+__all__ = ["claims_of", "register", "show_verdicts"]
 
 _RECORD = '{"record":"mercer reproduce"'  # start of a file of reduced records
 
@@ -101,20 +101,10 @@ def report(
     else:
         write_atomically(path, made.html)
     if as_json:
-        print_json(_content(made, path))
+        counts = {"runs": made.n_runs, "failed": made.n_failed}
+        print_json({"page": path, **counts, "claims": claims_of(made)})
         return
-    from mercer_studies.claims import PROTOCOLS
-
-    table = simple_table()
-    protocols = [PROTOCOLS[name] for name in made.protocols]
-    for heading in ("claim", "figure", *protocols, "what is claimed"):
-        table.add_column(heading, justify="right" if heading == "figure" else "left")
-    for judged in made.judgements:
-        claim = judged.claim
-        parts = [judged.under(protocol) for protocol in made.protocols]
-        verdicts = [part.verdict if part.findings else "–" for part in parts]
-        table.add_row(claim.name, str(claim.figure), *verdicts, claim.text)
-    show_table(table)
+    show_verdicts(made)
     failed = f" ({made.n_failed} more failed)" if made.n_failed else ""
     written = "records" if path.suffix.lower() == ".jsonl" else "page"
     typer.echo(f"runs: {made.n_runs}{failed}\n{written}: {path}")
@@ -143,21 +133,33 @@ def _write_markdown(made: Report, path: Path, force: bool) -> None:
     write_atomically(path, made.markdown(prefix))
 
 
-def _content(made: Report, path: Path) -> dict[str, Any]:
-    return {
-        "page": path,
-        "runs": made.n_runs,
-        "failed": made.n_failed,
-        "claims": [
-            {
-                "name": judged.claim.name,
-                "figure": judged.claim.figure,
-                "verdict": judged.verdict,
-                "verdicts": {name: judged.under(name).verdict for name in made.protocols},
-                "text": judged.claim.text,
-                "rule": judged.claim.rule,
-                "findings": [vars(finding) for finding in judged.findings],
-            }
-            for judged in made.judgements
-        ],
-    }
+def show_verdicts(made: Report) -> None:
+    """Print a table of the claims with their verdicts."""
+    from mercer_studies.claims import PROTOCOLS
+
+    table = simple_table()
+    protocols = [PROTOCOLS[name] for name in made.protocols]
+    for heading in ("claim", "figure", *protocols, "what is claimed"):
+        table.add_column(heading, justify="right" if heading == "figure" else "left")
+    for judged in made.judgements:
+        claim = judged.claim
+        parts = [judged.under(protocol) for protocol in made.protocols]
+        verdicts = [part.verdict if part.findings else "–" for part in parts]
+        table.add_row(claim.name, str(claim.figure), *verdicts, claim.text)
+    show_table(table)
+
+
+def claims_of(made: Report) -> list[dict[str, Any]]:
+    """The claims with their verdicts and findings, for JSON."""
+    return [
+        {
+            "name": judged.claim.name,
+            "figure": judged.claim.figure,
+            "verdict": judged.verdict,
+            "verdicts": {name: judged.under(name).verdict for name in made.protocols},
+            "text": judged.claim.text,
+            "rule": judged.claim.rule,
+            "findings": [vars(finding) for finding in judged.findings],
+        }
+        for judged in made.judgements
+    ]

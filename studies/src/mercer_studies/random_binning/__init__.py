@@ -8,21 +8,11 @@ from mercer_studies.random_binning.plan import stages
 
 __all__ = ["PAPER"]
 
-
 PAPER = Paper(
     name="random-binning",
-    title="Revisiting random binning features: fast convergence and strong parallelizability",
     scales=tuple(SCALES),
     protocols=PROTOCOLS,
     figures=FIGURES,
     datasets=tuple(SOURCES),
-    methods={
-        "binning": "binning",
-        "fourier": "Fourier",
-        "nystroem": "Nyström",
-        "blocks": "blocks",
-        "exact": "exact",
-    },
-    table=5,
     stages=stages,
 )

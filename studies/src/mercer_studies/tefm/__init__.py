@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from mercer_studies.papers import Paper
-from mercer_studies.tefm.grid import FIGURES, METHODS, PROTOCOLS, SCALES, SOURCES
+from mercer_studies.tefm.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.tefm.plan import stages
 
 __all__ = ["PAPER"]
 
-
 PAPER = Paper(
     name="tefm",
-    title="Training-efficient feature map for shift-invariant kernels",
     scales=tuple(SCALES),
     protocols=PROTOCOLS,
     figures=FIGURES,
     datasets=tuple(SOURCES),
-    methods={name: method.label for name, method in METHODS.items()},
-    table=2,
     stages=stages,
 )
