@@ -154,7 +154,7 @@ def measured(page: Page, done: Sequence[Record]) -> Section | None:
 
 def figures(shown: Sequence[Shown]) -> Section:
     """All figures, each with a title, a text for those who do not see it, and how to read it."""
-    parts = shown or [Paragraph("No run belongs to a figure.")]
+    parts: Sequence[object] = shown or [Paragraph("No run belongs to a figure.")]
     return Section("figures", "Figures", parts)
 
 
