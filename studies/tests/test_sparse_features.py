@@ -298,7 +298,7 @@ def test_what_the_paper_does_not_have_is_refused():
         with pytest.raises(ValueError, match=sentence):
             paper.check(selected)
     with pytest.raises(ValueError, match="--reference must be left out for sparse-features"):
-        paper.reference("points.csv")
+        paper.page.reference("points.csv")
 
 
 @pytest.mark.parametrize(
