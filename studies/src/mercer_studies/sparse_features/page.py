@@ -76,7 +76,7 @@ PAGE = Page(
         "cod-rna-train has standardised columns; ijcnn1-train is a time series, so its last rows "
         "are held out and its folds are blocks, where the paper drew rows at random.",
         "RF is one factorisation or a few products of a dense matrix here, far faster than the "
-        "solvers of 2014; at n λ = 1 many weights of classes are left, and Sparse-RF takes longer.",
+        "solvers of 2014; at n λ = 1 many weights of classes are left, which costs Sparse-RF time.",
         "Boosting stops by itself: features that the surrogate finds then get no weight.",
         "‖w*‖ grows with the rows that are fitted at n λ = 1.",
     ),
