@@ -7,7 +7,7 @@ import doctest
 import pytest
 
 from mercer.plots import save_figure
-from mercer_studies.asydsskl import claims, page, tables
+from mercer_studies.asydsskl import claims, page, summary, tables
 from mercer_studies.asydsskl import figures as asydsskl
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, judge
 
@@ -186,6 +186,12 @@ def test_threads_are_judged_by_the_time_to_the_target(seconds, expected):
     assert verdict("threads", [threads("asydsskl", seconds)]) == expected
 
 
+def test_a_busy_machine_does_not_tell_how_much_threads_help():
+    run = threads("asydsskl", {1: 2.0, 2: 1.0})
+    assert verdict("threads", [run]) == HELD
+    assert verdict("threads", [run | {"remark": "shared with other work"}]) == NOT_TESTED
+
+
 def test_delays_are_judged_by_the_shortest_steps():
     short = delays(0.1, {0: 10.0, 16: 10.5, 64: None})
     long = delays(1.0, {0: 2.0, 16: None})
@@ -257,6 +263,17 @@ def test_tables_hold_every_run():
         assert {len(row) for row in table["rows"]} == {len(table["head"])}
 
 
-@pytest.mark.parametrize("module", [claims, page, tables, asydsskl], ids=lambda m: m.__name__)
+def test_sentences_follow_the_records():
+    lower = curve("working-set", [1.0, 2.0], [0.2, 0.05])
+    said = summary.shows([FAST, lower, *wrong("squared", {0.0: 0.3, 0.4: 3.0}, "regression")])
+    assert said[0].startswith("Coordinate descent ends at a lower objective than AsyDSSKL on 1 of")
+    assert "10 (squared)" in said[-1]
+    [same] = summary.shows([FAST, curve("working-set", [1.0, 2.0], [0.2, 0.1])])
+    assert "on 0 of 1 data sets" in same
+
+
+@pytest.mark.parametrize(
+    "module", [claims, page, summary, tables, asydsskl], ids=lambda m: m.__name__
+)
 def test_documented_examples(module):
     assert doctest.testmod(module).failed == 0

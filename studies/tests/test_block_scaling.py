@@ -18,7 +18,7 @@ from mercer.plots import save_figure
 from mercer_studies import runner
 from mercer_studies.block_descent import page, plan, scaling, scaling_figures
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY
-from mercer_studies.papers import Selected, get
+from mercer_studies.papers import Selected
 from mercer_studies.report import build
 from mercer_studies.simulators import broadcast_words
 
@@ -234,10 +234,10 @@ def test_the_paper_has_these_rows_and_inputs():
 
 def test_the_figure_and_the_page_show_what_was_recorded(outcome, tmp_path):
     assert [record["data_name"] for record in outcome.records] == list(scaling.SHAPES)
-    drawn = get("block-descent").draw(outcome.records, None, (5,))
-    assert list(drawn) == ["figure5"]
-    save_figure(drawn["figure5"], tmp_path / "figure.png")
-    html = build([{**record, "scale": "tiny"} for record in outcome.records]).html
+    built = build([{**record, "scale": "tiny"} for record in outcome.records])
+    assert list(built.figures) == ["figure-5"]
+    save_figure(built.figures["figure-5"], tmp_path / "figure.png")
+    html = built.html
     assert "Figure 5: more machines" in html
     assert "simulated" in html
 

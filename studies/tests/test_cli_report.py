@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 import _records as made
 from mercer.cli.app import app
+from mercer_studies import report
 
 
 @pytest.fixture
@@ -48,6 +50,41 @@ def test_page_goes_where_it_is_asked_to_and_shows_the_authors_points(mercer, rec
     done = mercer(records, "--reference", points, "--out", "page.html")
     assert done.exit_code == 0, done.output
     assert "the authors&#x27; points" in (tmp_path / "page.html").read_text()
+
+
+def test_markdown_page_has_its_figures_beside_it(mercer, records, tmp_path):
+    done = mercer(records, "--out", "study.md")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "study.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((.*?)\)", text)
+    assert links
+    assert sorted(links) == sorted(path.name for path in tmp_path.glob("*.png"))
+    assert mercer(records, "--out", "study.md").exit_code == 0
+    (tmp_path / "mine.md").write_text("# Mine\n")
+    refused = mercer(records, "--out", "mine.md")
+    assert refused.exit_code == 1
+    assert "exists and is not a report page of mercer" in refused.stderr
+
+
+def test_reduced_records_make_the_same_page(mercer, records, tmp_path):
+    whole = [json.loads(line) for line in records.read_text().splitlines()]
+    odd = {**whole[0], "size": 32, "key": "odd", "unread": [1.0] * 9}
+    with records.open("a") as file:
+        file.write(json.dumps(odd) + "\n")
+    assert mercer(records, "--out", "few.jsonl").exit_code == 0
+    few = [json.loads(line) for line in (tmp_path / "few.jsonl").read_text().splitlines()]
+    assert all("unread" not in record for record in few)
+    assert [("machine" in record, "versions" in record) for record in few] == [
+        (True, True),
+        (False, False),
+        (False, False),
+    ]
+    for given in (records, "few.jsonl"):
+        assert mercer(given, "--out", "page.md").exit_code == 0
+        page = (tmp_path / "page.md").read_text()
+        (tmp_path / "page.md").unlink()
+        assert page == report.build(report.load([records])).markdown("page-")
+    assert mercer(records, "--out", "few.jsonl").exit_code == 0
 
 
 def test_json_has_every_claim_with_its_verdict(mercer, records):

@@ -12,13 +12,14 @@ import sys
 import time
 
 import pytest
+import requests
 from rich.console import Console
 from typer.testing import CliRunner
 
-from mercer.cli import options
+from mercer import datasets
 from mercer.cli.app import app
 from mercer.compare import records
-from mercer_studies import papers, timing
+from mercer_studies import sources, timing
 from mercer_studies.cli import reproduce
 from mercer_studies.runner import Progress
 
@@ -37,45 +38,20 @@ def mercer(*arguments):
     return CliRunner().invoke(app, ["reproduce", "random-binning", *map(str, arguments)])
 
 
-def test_tiny_study_writes_records_and_figures_and_prints_a_table(tmp_path):
+def test_tiny_study_writes_records_and_figures_and_prints_verdicts(tmp_path):
     done = mercer(*QUICK, "--figure", "3", "--figure", "5", "--protocol", "published")
     assert done.exit_code == 0, done.output
     folder = tmp_path / "mercer-results"
     found = records.read(folder / LINES)
     assert {record["protocol"] for record in found} == {"published"}
     assert sorted(path.name for path in folder.glob("*.png")) == [
-        "random-binning-tiny-figure3.png",
-        "random-binning-tiny-figure5.png",
+        "random-binning-tiny-figure-3.png",
+        "random-binning-tiny-figure-5.png",
     ]
-    for word in ("generated-regression", "error*", "Nyström", "as published", "figure5.png"):
+    for word in ("as published", "not tested", "Training takes longer", "figure-5.png"):
         assert word in done.stdout
     assert f"{len(found)} lines added" in done.stdout
     assert "Warning" not in done.output
-
-
-def test_table_is_whole_on_a_terminal_of_80_columns(monkeypatch):
-    summary = [
-        ("generated-regression", "error*", 0.1443, 32),
-        ("covtype-mult", "accuracy", 0.8, 4096),
-    ]
-    methods = ("binning", "fourier", "nystroem", "blocks")
-    rows = [
-        {
-            "data": data,
-            "metric": metric,
-            "methods": {name: {"size": size, "score": score} for name in methods},
-        }
-        for data, metric, score, size in summary
-    ]
-    monkeypatch.setattr(reproduce, "_summary", lambda paper, records, protocol: rows)
-    for module in (reproduce, options):
-        monkeypatch.setattr(module, "narrow", lambda: True)
-    console = Console(width=80, file=io.StringIO())
-    console.print(next(reproduce._tables(papers.get("random-binning"), [])))
-    text = console.file.getvalue()
-    assert "…" not in text
-    assert text.count("0.8000 (4096)") == text.count("0.1443 (32)") == 4
-    assert "*" in text
 
 
 def test_bar_keeps_its_numbers_on_a_narrow_terminal(monkeypatch):
@@ -83,7 +59,7 @@ def test_bar_keeps_its_numbers_on_a_narrow_terminal(monkeypatch):
     console = Console(width=80, file=shown, force_terminal=True, color_system=None)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
     with reproduce._progress() as on_progress:
-        on_progress(Progress(0.5, 7.0, "generated-regression: " + "long " * 20, 5, 10))
+        on_progress(Progress(0.5, 7.0, "generated-regression: " + "long " * 20))
     [*_, last] = [line for line in shown.getvalue().split("\r") if "7 s to go" in line]
     assert re.search(r"50 % in 0:\d\d:\d\d and about 7 s to go: generated-regression", last)
     assert "…" in last
@@ -101,10 +77,11 @@ def test_json_is_the_only_thing_on_standard_output():
     assert content["n_failed"] == 0
     assert os.path.exists(content["record_file"])
     assert all(os.path.exists(path) for path in content["figures"])
+    assert {claim["figure"] for claim in content["claims"]} >= {3, 4, 5}
 
 
 def test_a_figure_of_somebody_else_is_replaced_with_force_alone(tmp_path):
-    path = tmp_path / "there" / "random-binning-tiny-figure4.png"
+    path = tmp_path / "there" / "random-binning-tiny-figure-4.png"
     path.parent.mkdir()
     path.write_text("mine")
     arguments = (*QUICK, "--figure", "4", "--protocol", "published", "--out", "there")
@@ -162,13 +139,36 @@ def test_missing_data_are_named_and_the_rest_is_run(tmp_path, monkeypatch):
     sets = "generated-regression,susy-sample"
     done = mercer(*arguments, "--datasets", sets, "--protocol", "published")
     assert done.exit_code == 0, done.output
-    assert "left out: the data set 'susy-sample'" in done.stdout
+    assert "left out: susy-sample: not at hand" in done.stdout
     assert "10 lines added" in done.stdout
     assert "MERCER_DATA" not in os.environ
     alone = mercer(*arguments, "--datasets", "susy-sample", "--out", "other")
     assert alone.exit_code == 1
-    assert alone.stderr.count("\n") <= 4
-    assert "'susy-sample'" in alone.stderr
+    assert alone.stderr.count("susy-sample: not at hand") == 1
+
+
+def test_missing_data_are_one_sentence_and_no_download_is_tried(monkeypatch, tmp_path):
+    def refused(*_, **__):
+        raise requests.ConnectionError
+
+    monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+    monkeypatch.setattr(requests, "head", refused)
+    monkeypatch.setattr(datasets, "load", lambda name: pytest.fail(f"{name} is loaded"))
+    sources._answers.cache_clear()
+    sets = "generated-regression,acoustic,susy,susy-sample"
+    done = mercer("--scale", "tiny", "--figure", "4", "--datasets", sets)
+    sources._answers.cache_clear()
+    assert done.exit_code == 0, done.output
+    said = "left out: acoustic, susy, susy-sample: not at hand"
+    assert (done.stderr.count(said), done.stdout.count(said)) == (1, 1)
+    assert "10 lines added" in done.stdout
+
+
+def test_data_are_fetched_where_their_home_answers(monkeypatch, tmp_path):
+    monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+    monkeypatch.setattr(sources, "_answers", lambda home: home == "https://www.csie.ntu.edu.tw")
+    assert sources.Source("acoustic").is_available()
+    assert not sources.Source("susy-sample").is_available()
 
 
 def test_authors_points_are_drawn_beside_ours(tmp_path):
@@ -224,18 +224,6 @@ def test_time_left_is_told_in_one_number_and_a_unit(seconds, text):
     assert reproduce._duration(seconds) == text
 
 
-def test_many_methods_stand_down_the_side_of_the_table(tmp_path):
-    done = CliRunner().invoke(
-        app, ["reproduce", "tefm", "--scale", "tiny", "--figure", "2", "--n-jobs", "1"]
-    )
-    assert done.exit_code == 0, done.output
-    for word in ("generated-regression*", "TEFM-S", "RPCholesky", "exact kernel", "figure2.png"):
-        assert word in done.stdout
-    assert re.search(r"RKS\s+0\.\d{4} \(128\)", done.stdout)
-    assert (tmp_path / "mercer-results" / "tefm-tiny-figure2.png").exists()
-    assert "Warning" not in done.output
-
-
 def test_points_of_authors_who_gave_none_are_refused(tmp_path):
     (tmp_path / "points.csv").write_text("a,b\n1,2\n")
     done = CliRunner().invoke(app, ["reproduce", "tefm", "--reference", "points.csv"])
@@ -247,10 +235,10 @@ def test_table_is_run_alone_beside_the_authors_cells(tmp_path):
     arguments = ["reproduce", "sparse-features", "--scale", "tiny", "--n-jobs", "1"]
     done = CliRunner().invoke(app, [*arguments, "--table", "1"])
     assert done.exit_code == 0, done.output
-    for word in ("generated-regression*", "Sparse-RF, gaussian", "Kernel, perceptron"):
-        assert word in done.stdout
     folder = tmp_path / "mercer-results"
-    assert [path.name for path in folder.glob("*.png")] == ["sparse-features-tiny-table1.png"]
+    assert [path.name for path in folder.glob("*.png")] == [
+        "sparse-features-tiny-table-1-as-a-figure.png"
+    ]
     assert {
         record["data_name"] for record in records.read(folder / "sparse-features-tiny.jsonl")
     } == {"generated-regression"}

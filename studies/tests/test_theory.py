@@ -19,7 +19,6 @@ from mercer_studies.theory import (
     binning_bound,
     descent_bound,
     draws_bound,
-    draws_needed,
     embedding_bound,
     fourier_bound,
     learning_bound,
@@ -103,15 +102,6 @@ def test_draws_stay_below_their_bound_on_average_and_with_high_probability(rng):
     )
     likely = draws_bound(drawn, 1 - best, machine.norm, size=size, failure=0.05)
     assert np.all(np.array(runs) - best <= likely)
-
-
-def test_more_certainty_needs_more_draws():
-    needed = [draws_needed(0.1, 0.9, 3.0, failure=p) for p in (0.5, 0.1, 0.001)]
-    assert needed == sorted(needed)
-    for p, D in zip((0.5, 0.1, 0.001), needed, strict=True):
-        assert draws_bound(D, 0.9, 3.0, failure=p) == pytest.approx(0.1)
-    assert draws_bound([0, 5], 0.0, 3.0, failure=0.1).tolist() == [0, 0]
-    assert draws_needed(0.1, 0.0, 3.0) == 0
 
 
 # --- embedded features ------------------------------------------------------------------------

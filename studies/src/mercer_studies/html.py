@@ -1,162 +1,37 @@
-"""Small parts of a web page that stands alone: no script, no font and no image from elsewhere."""
+"""A report as a web page that stands alone: no script, no font and no image from elsewhere."""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections.abc import Iterable, Sequence
+from functools import singledispatch
 from html import escape
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from mercer_studies import blocks
 
-__all__ = ["Html", "badge", "details", "document", "image", "paragraph", "section", "table"]
+__all__ = ["document", "image", "render"]
 
 
-class Html(str):
-    """Text that is HTML already and is not escaped again."""
-
-    __slots__ = ()
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, Html) else escape(str(value))
-
-
-def badge(kind: str, text: str) -> Html:
-    """A word in a colour, for people who see it and for those who do not.
-
-    Parameters
-    ----------
-    kind : {"good", "fair", "bad", "none"}
-    text : str
+def document(title: str, parts: Sequence[object]) -> str:
+    """The whole page, with links to its sections before the first of them.
 
     Examples
     --------
-    >>> badge("good", "held")
-    '<span class="badge good">held</span>'
-    """
-    return Html(f'<span class="badge {escape(kind)}">{_text(text)}</span>')
-
-
-def paragraph(*parts: object, kind: str = "") -> Html:
-    """A paragraph of parts; what is no ``Html`` is escaped.
-
-    Examples
-    --------
-    >>> paragraph("a < b")
-    '<p>a &lt; b</p>'
-    """
-    attribute = f' class="{escape(kind)}"' if kind else ""
-    return Html(f"<p{attribute}>{''.join(_text(part) for part in parts)}</p>")
-
-
-def table(
-    caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[int] = ()
-) -> Html:
-    """A table that scrolls by itself where the page is narrow.
-
-    Parameters
-    ----------
-    caption : str
-    head : sequence of str
-    rows : iterable of sequence
-        The first cell names its row; cells that are no ``Html`` are escaped.
-    numbers : iterable of int, default=()
-        Columns that are set flush right.
-
-    Examples
-    --------
-    >>> "<caption>Ages</caption>" in table("Ages", ["name", "age"], [["Ada", 36]], numbers=[1])
-    True
-    """
-    right = set(numbers)
-
-    def cell(tag: str, scope: str, column: int, value: object) -> str:
-        kind = ' class="number"' if column in right else ""
-        return f"<{tag}{scope}{kind}>{_text(value)}</{tag}>"
-
-    titles = "".join(cell("th", ' scope="col"', i, title) for i, title in enumerate(head))
-    lines = [
-        "<tr>"
-        + cell("th", ' scope="row"', 0, row[0])
-        + "".join(cell("td", "", i, value) for i, value in enumerate(row[1:], start=1))
-        + "</tr>"
-        for row in rows
-    ]
-    label = escape(caption, quote=True)
-    return Html(
-        f'<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table>'
-        f"<caption>{_text(caption)}</caption><thead><tr>{titles}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def details(summary: object, *parts: object) -> Html:
-    """Parts that are shown on demand.
-
-    Examples
-    --------
-    >>> details("more", "text")
-    '<details><summary>more</summary>text</details>'
-    """
-    inner = "".join(_text(part) for part in parts)
-    return Html(f"<details><summary>{_text(summary)}</summary>{inner}</details>")
-
-
-def section(name: str, title: str, *parts: object) -> Html:
-    """A part of the page with a heading that can be linked to.
-
-    Examples
-    --------
-    >>> section("data", "Data", paragraph("None."))
-    '<section id="data"><h2>Data</h2><p>None.</p></section>'
-    """
-    inner = "".join(_text(part) for part in parts)
-    return Html(f'<section id="{escape(name)}"><h2>{_text(title)}</h2>{inner}</section>')
-
-
-def image(figure: Figure, alt: str, caption: str) -> Html:
-    """A figure as PNG within the page.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    alt : str
-        What it shows, for those who do not see it.
-    caption : str
-
-    Returns
-    -------
-    Html
-        It keeps a readable width and scrolls by itself where the page is narrow.
-    """
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=160)
-    content = base64.b64encode(file.getvalue()).decode("ascii")
-    width, height = (round(96 * inches) for inches in figure.get_size_inches())
-    return Html(
-        f'<figure><div class="scroll" tabindex="0" role="region" aria-label="{escape(alt)}">'
-        f'<img src="data:image/png;base64,{content}" alt="{escape(alt)}" width="{width}" '
-        f'height="{height}"></div><figcaption>{_text(caption)}</figcaption></figure>'
-    )
-
-
-def document(title: str, *parts: object) -> str:
-    """The whole page.
-
-    Parameters
-    ----------
-    title : str
-    *parts : str or Html
-
-    Examples
-    --------
-    >>> document("Nothing", paragraph("No.")).splitlines()[0]
+    >>> document("Nothing", [blocks.Paragraph("No.")]).splitlines()[0]
     '<!DOCTYPE html>'
     """
-    body = "\n".join(_text(part) for part in parts)
+    sections = [part for part in parts if isinstance(part, blocks.Section)]
+    links = "".join(f'<li><a href="#{one.name}">{escape(one.title)}</a></li>' for one in sections)
+    lead = [render(part) for part in parts if not isinstance(part, blocks.Section)]
+    body = "\n".join(
+        [
+            f"<h1>{escape(title)}</h1>",
+            *lead,
+            f'<nav aria-label="Contents"><ul>{links}</ul></nav>',
+            *map(render, sections),
+        ]
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -165,6 +40,118 @@ def document(title: str, *parts: object) -> str:
         f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(_inline, value))
+    if isinstance(value, blocks.Badge):
+        return f'<span class="badge {escape(value.kind)}">{escape(value.text)}</span>'
+    if isinstance(value, blocks.Small):
+        return f'<span class="rule">{escape(value.text)}</span>'
+    return escape(str(value))
+
+
+@singledispatch
+def render(block: object) -> str:
+    """HTML of a block.
+
+    Examples
+    --------
+    >>> render(blocks.Paragraph("a < b"))
+    '<p>a &lt; b</p>'
+    >>> "<caption>Ages</caption>" in render(blocks.Table("Ages", ["name"], [["Ada"]]))
+    True
+    """
+    raise TypeError(f"there is no HTML of {type(block).__name__}.")
+
+
+@render.register
+def _(block: blocks.Paragraph) -> str:
+    kind = ' class="soft"' if block.soft else ""
+    return f"<p{kind}>{_inline(block.text)}</p>"
+
+
+@render.register
+def _(block: blocks.Heading) -> str:
+    return f"<h3>{_inline(block.text)}</h3>"
+
+
+@render.register
+def _(block: blocks.Items) -> str:
+    kind = ' class="counts"' if block.in_a_row else ""
+    return f"<ul{kind}>{_each('li', block.items)}</ul>"
+
+
+@render.register
+def _(block: blocks.Facts) -> str:
+    pairs = (_each("dt", [name]) + _each("dd", [text]) for name, text in block.pairs)
+    return f"<dl>{''.join(pairs)}</dl>"
+
+
+@render.register
+def _(block: blocks.Code) -> str:
+    return "<pre>" + "\n".join(map(escape, block.lines)) + "</pre>"
+
+
+@render.register
+def _(block: blocks.Table) -> str:
+    """A table that scrolls by itself where the page is narrow."""
+    right = set(block.numbers)
+
+    def cell(tag: str, scope: str, column: int, value: object) -> str:
+        kind = ' class="number"' if column in right else ""
+        return f"<{tag}{scope}{kind}>{_inline(value)}</{tag}>"
+
+    titles = "".join(cell("th", ' scope="col"', i, title) for i, title in enumerate(block.head))
+    lines = [
+        "<tr>"
+        + cell("th", ' scope="row"', 0, row[0])
+        + "".join(cell("td", "", i, value) for i, value in enumerate(row[1:], start=1))
+        + "</tr>"
+        for row in block.rows
+    ]
+    label = escape(block.caption, quote=True)
+    return (
+        f'<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table>'
+        f"<caption>{escape(block.caption)}</caption><thead><tr>{titles}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+@render.register
+def _(block: blocks.Details) -> str:
+    inner = "".join(map(render, block.parts))
+    return f"<details><summary>{_inline(block.summary)}</summary>{inner}</details>"
+
+
+@render.register
+def _(block: blocks.Section) -> str:
+    inner = "".join(map(render, block.parts))
+    return f'<section id="{escape(block.name)}"><h2>{escape(block.title)}</h2>{inner}</section>'
+
+
+@render.register
+def _(block: blocks.Shown) -> str:
+    return f"<h3>{escape(block.title)}</h3>{image(block)}"
+
+
+def image(shown: blocks.Shown) -> str:
+    """A figure as PNG within the page, which scrolls by itself where the page is narrow."""
+    file = io.BytesIO()
+    shown.figure.savefig(file, format="png", dpi=160)
+    content = base64.b64encode(file.getvalue()).decode("ascii")
+    width, height = (round(96 * inches) for inches in shown.figure.get_size_inches())
+    alt = escape(shown.alt)
+    return (
+        f'<figure><div class="scroll" tabindex="0" role="region" aria-label="{alt}">'
+        f'<img src="data:image/png;base64,{content}" alt="{alt}" width="{width}" '
+        f'height="{height}"></div><figcaption>{escape(shown.caption)}</figcaption></figure>'
+    )
+
+
+def _each(tag: str, values: Iterable[object]) -> str:
+    return "".join(f"<{tag}>{_inline(value)}</{tag}>" for value in values)
 
 
 _STYLE = """\

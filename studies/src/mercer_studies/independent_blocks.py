@@ -184,7 +184,7 @@ class IndependentBlocks(_Ridge):
     def fit(self, X: Any, y: Any) -> IndependentBlocks:
         """Fit to the rows of X (n, d) and the targets or classes y."""
         self._prepare(X, y)
-        self._solve_blocks(self._kernel_of)
+        self._solve_blocks()
         return self
 
     def predict(self, X: Any) -> NDArray:
@@ -209,17 +209,6 @@ class IndependentBlocks(_Ridge):
         There K c = y − n·alpha·c.
         """
         return self._decode(self._targets - len(self._targets) * self.alpha * self.dual_coef_)
-
-    def predict_along(
-        self, alphas: Iterable[float], X: Any, y: Any, X_new: Any
-    ) -> Iterator[NDArray]:
-        """``fit(X, y).predict(X_new)`` for one alpha after the other, from the same blocks."""
-        self._prepare(X, y)
-        kernels = [self._kernel_of(lot) for lot in range(len(self._lots))]
-        for alpha in alphas:
-            self.alpha = alpha
-            self._solve_blocks(lambda lot: kernels[lot].copy())
-            yield self.predict(X_new)
 
     def _prepare(self, X: Any, y: Any) -> None:
         n = X.shape[0]
@@ -312,13 +301,13 @@ class IndependentBlocks(_Ridge):
         K *= blocks[:, None] == blocks
         return K
 
-    def _solve_blocks(self, kernel_of: Callable[[int], NDArray]) -> None:
+    def _solve_blocks(self) -> None:
         lam_n = len(self._targets) * self.alpha
         self.dual_coef_ = np.empty_like(self._targets)
 
         def solve(lot: int) -> None:
             rows = self._lots[lot][0]
-            self.dual_coef_[rows] = _solved(kernel_of(lot), lam_n, self._targets[rows])
+            self.dual_coef_[rows] = _solved(self._kernel_of(lot), lam_n, self._targets[rows])
 
         if len(self._lots) == 1:
             solve(0)

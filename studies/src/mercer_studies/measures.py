@@ -11,6 +11,7 @@ from mercer_studies.queries import error, is_regression
 
 __all__ = [
     "TIE",
+    "UNEVEN",
     "is_lower",
     "median_factor",
     "percent",
@@ -25,6 +26,9 @@ Record = Mapping[str, Any]
 
 TIE = {"classification": 0.002, "regression": 0.02}
 """Two errors are a tie within so many shares of wrong classes, or such a share of the lower one."""
+
+UNEVEN = "where more threads get a larger share of the processors"
+"""Reason why a machine that does other work does not tell how much threads help."""
 
 
 def tie(run: Record, least: float) -> float:

@@ -4,36 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mercer_studies.blocks import Shown
 from mercer_studies.claims import PROTOCOLS, Claim
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Page", "Shown"]
 
 Record = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A figure of the page.
-
-    Parameters
-    ----------
-    title : str
-    figure : matplotlib.figure.Figure
-    alt : str
-        What it shows, for those who do not see it.
-    caption : str
-        How to read it.
-    """
-
-    title: str
-    figure: Figure
-    alt: str
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +43,12 @@ class Page:
         From records to tables of our own numbers, dicts as those of ``tables`` without ``verdict``.
     measured_note : str, default=""
         How to read these.
+    shows : callable, optional
+        From records to sentences on the numbers, which are computed from the records.
+    remarks : tuple of str, default=()
+        Sentences that give reasons and state no number of the records.
+    data : tuple of str, default=()
+        Names of the paper's data sets; those that no record is on are named as left out.
     """
 
     paper: str
@@ -79,3 +63,23 @@ class Page:
     measured: Callable[[Sequence[Record]], list[dict[str, Any]]] | None = None
     measured_note: str = ""
     published: Callable[[], list[dict[str, Any]]] | None = None
+    shows: Callable[[Sequence[Record]], list[str]] | None = None
+    remarks: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+
+    def reference(self, path: Any = None) -> list[dict[str, Any]] | None:
+        """The authors' points, from a file or as they come along; None if there are none.
+
+        Raises
+        ------
+        ValueError
+            If a file is given for a paper that needs none.
+        """
+        if path is None:
+            return None if self.published is None else self.published()
+        if self.read_reference is None:
+            why = "authors gave no numbers" if self.published is None else "numbers are known"
+            raise ValueError(
+                f"--reference must be left out for {self.paper}, whose {why}; got {path}."
+            )
+        return self.read_reference(path)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+from mercer_studies.page import Page
 from mercer_studies.runner import Stage
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["PAPERS", "Paper", "Selected", "get"]
 
@@ -55,62 +52,32 @@ class Paper:
 
     Parameters
     ----------
-    name, title : str
+    name : str
     scales, protocols : tuple of str
     figures : tuple of int
         Numbers of the figures that can be drawn again.
     datasets : tuple of str
         Names of all data sets that have been declared for it.
-    methods : mapping of str to str
-        Methods in the order of its tables, and what they are called there.
-    table : int or None
-        The figure whose scores are printed as a table; None for those that ``summarised`` gives.
     stages : callable
         From a ``Selected``: the stages, and a sentence for everything that is left out by
         declaration.
-    draw : callable
-        From records, reference points or None, and the numbers of figures (none for all): the
-        figures by a short name, as far as there are records for them.
-    read_reference : callable, optional
-        From the path of a file with the authors' points: what ``draw`` takes. None where the
-        authors gave no numbers, or where they are known.
-    published : callable, optional
-        The authors' points, where they are so few that they come along.
     tables : tuple of int, default=()
         Numbers of the tables that can be made again.
-    summarised : callable, optional
-        From records to those whose scores are printed; None for all.
     """
 
     name: str
-    title: str
     scales: tuple[str, ...]
     protocols: tuple[str, ...]
     figures: tuple[int, ...]
     datasets: tuple[str, ...]
-    methods: Mapping[str, str]
-    table: int | None
     stages: Callable[[Selected], tuple[list[Stage], list[str]]]
-    draw: Callable[[Sequence[Mapping[str, Any]], Any, Sequence[int]], dict[str, Figure]]
-    read_reference: Callable[[Any], Any] | None = None
     tables: tuple[int, ...] = ()
-    summarised: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] | None = None
-    published: Callable[[], list[dict[str, Any]]] | None = None
 
-    def reference(self, path: Any = None) -> Any:
-        """The authors' points, from a file or as they come along; None where there are none.
-
-        Raises
-        ------
-        ValueError
-            If a file is given for a paper that needs none.
-        """
-        if path is None:
-            return None if self.published is None else self.published()
-        if self.read_reference is None:
-            why = "authors gave no numbers" if self.published is None else "numbers are known"
-            raise ValueError(f"--reference must be left out for {self.name}, whose {why}.")
-        return self.read_reference(path)
+    @property
+    def page(self) -> Page:
+        """Claims, tables and figures of its report."""
+        page: Page = import_module(f"mercer_studies.{PAPERS[self.name]}.page").PAGE
+        return page
 
     def check(self, selected: Selected) -> None:
         """Refuse what the paper does not have.

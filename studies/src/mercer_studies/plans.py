@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,10 +11,35 @@ from mercer_studies.papers import Selected
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.sources import Source
 
-__all__ = ["Plan", "Run", "called", "names_of"]
+__all__ = ["Loading", "Plan", "Run", "called", "names_of"]
 
 Run = Callable[..., dict[str, Any]]
 """A run: takes what was loaded and settings by name, returns the results of a record."""
+
+
+@dataclass(frozen=True, eq=False)  # sources need not be hashable
+class Loading:
+    """Loader of a data set, for ``Stage.load``.
+
+    Parameters
+    ----------
+    load : callable
+        From a source and a number of threads to the loaded data.
+    source : Source
+    n_jobs : int or None
+    """
+
+    load: Callable[..., Any]
+    source: Source
+    n_jobs: int | None
+
+    def __call__(self) -> Any:
+        return self.load(self.source, self.n_jobs)
+
+    @property
+    def missing(self) -> str:
+        """Name of the data set if it cannot be loaded on this machine, else an empty string."""
+        return "" if self.source.is_available() else self.source.catalogue_name
 
 
 class Plan:
@@ -37,7 +63,7 @@ class Plan:
         self.source: Any = source
         self.name: str = source.name
         self._n_jobs = n_jobs
-        self._load = partial(load, source, n_jobs)
+        self._load = Loading(load, source, n_jobs)
         self._n, self._m, self._d = source.shape()
 
     def at_most(self, rows: int | None) -> int:

@@ -19,6 +19,7 @@ __all__ = [
     "exact_kernel",
     "gamma_sweep",
     "is_regression",
+    "listing",
     "of_task",
     "over_seeds",
     "paper_name",
@@ -213,6 +214,17 @@ def data_kind(record: Record) -> str:
     if data.get("kind") == "stand-in":
         return f"a stand-in for {other}"
     return "generated" if data.get("kind") == "generated" else ""
+
+
+def listing(names: Sequence[str]) -> str:
+    """Names in parentheses, behind a number of data sets; nothing for none.
+
+    Examples
+    --------
+    >>> listing(["mnist", "cpu"]), listing([])
+    (' (mnist, cpu)', '')
+    """
+    return f" ({', '.join(names)})" if names else ""
 
 
 def best(records: Iterable[Record]) -> Record:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mercer.compare import records as files
-from mercer_studies import html, sections
+from mercer_studies import html, markdown, sections
+from mercer_studies.blocks import Section, Shown
 from mercer_studies.claims import Judgement, judge
 from mercer_studies.page import Page
-from mercer_studies.papers import PAPERS
+from mercer_studies.papers import PAPERS, get
 
-__all__ = ["Report", "build", "load"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Report", "build", "load", "reduced"]
 
 Record = Mapping[str, Any]
 
 _KIND = "mercer reproduce"
+_DIGITS = 6  # significant digits of a reduced record: claims and tables show at most four
+_REPEATED = ("run", "versions", "machine")  # entries of a reduced record only where they change
+_DETAILS = {"split", "source", "note", "licence", "dtype", "inputs"}  # once for each data set
 
 
 @dataclass(frozen=True)
@@ -27,19 +34,37 @@ class Report:
 
     Parameters
     ----------
-    html : str
-        The whole page; it needs no other file.
+    title : str
+    parts : list
+        Blocks.
     judgements : list of Judgement
     protocols : tuple of str
         Those that the paper is run under.
     n_runs, n_failed : int
     """
 
-    html: str
+    title: str
+    parts: list[object]
     judgements: list[Judgement]
     protocols: tuple[str, ...]
     n_runs: int
     n_failed: int
+
+    @cached_property
+    def html(self) -> str:
+        """A web page that needs no other file."""
+        return html.document(self.title, self.parts)
+
+    def markdown(self, prefix: str = "") -> str:
+        """The page as Markdown; its figures are files whose names begin with ``prefix``."""
+        return markdown.document(self.title, self.parts, prefix)
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """The figures by name."""
+        sections = (part for part in self.parts if isinstance(part, Section))
+        shown = (part for one in sections for part in one.parts if isinstance(part, Shown))
+        return {markdown.figure_name(one): one.figure for one in shown}
 
 
 def load(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
@@ -104,12 +129,13 @@ def build(records: Sequence[Record], reference: str | Path | None = None) -> Rep
     """
     page = _page_of(records)
     done = [record for record in records if "failed" not in record]
-    theirs = _reference(page, reference)
+    theirs = page.reference(reference)
     judgements = judge(page.claims, records)
     by_them = None if theirs is None else judge(page.claims, theirs)
     parts = [
-        sections.opening(page, records, judgements),
+        *sections.opening(page, records, judgements),
         sections.claims(page, judgements, by_them),
+        sections.shows(page, done),
         sections.beside(page, done, theirs),
         sections.measured(page, done),
         sections.figures(page.figures(done, theirs)),
@@ -117,18 +143,69 @@ def build(records: Sequence[Record], reference: str | Path | None = None) -> Rep
         sections.runs(records),
         sections.again(page, records, reference),
     ]
-    text = html.document(page.title, *(part for part in parts if part))
-    return Report(text, judgements, page.protocols, len(done), len(records) - len(done))
+    parts = [part for part in parts if part is not None]
+    n_failed = len(records) - len(done)
+    return Report(page.title, parts, judgements, page.protocols, len(done), n_failed)
 
 
-def _reference(page: Page, path: str | Path | None) -> list[dict[str, Any]] | None:
-    """The authors' points, from a file or as they come along; None where there are none."""
-    if path is None:
-        return None if page.published is None else page.published()
-    if page.read_reference is None:
-        why = "authors gave no numbers" if page.published is None else "numbers are known"
-        raise ValueError(f"reference must be left out for {page.paper}, whose {why}; got {path}.")
-    return page.read_reference(path)
+def reduced(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The records with the entries alone that the report reads, and rounded numbers.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        From ``load``.
+
+    Returns
+    -------
+    list of dict
+        The report on these records has the same claims, tables and figures, up to rounding.
+    """
+    noted = [_Noted(record) for record in records]
+    made = build(noted)
+    made.markdown()
+    before: dict[Any, Any] = {}
+    found = []
+    for record in noted:
+        few = _rounded({name: record[name] for name in record if name in record.read})
+        data = few.get("data")
+        if data:
+            place = (record.get("protocol") == "published", data["name"])
+            if before.setdefault(place, data) is not data:
+                few["data"] = {name: data[name] for name in data if name not in _DETAILS}
+        for name in _REPEATED:
+            if few.get(name) and few[name] == before.get(name):
+                del few[name]
+            else:
+                before[name] = few.get(name)
+        found.append(few)
+    return found
+
+
+class _Noted(Mapping[str, Any]):
+    """A record that notes which of its entries are read."""
+
+    def __init__(self, record: Record):
+        self.read = {"record", "paper"}
+        self._record = record
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return self._record[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record)
+
+    def __len__(self) -> int:
+        return len(self._record)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def _files(paths: Iterable[str | Path]) -> list[Path]:
@@ -150,4 +227,4 @@ def _page_of(records: Sequence[Record]) -> Page:
         raise ValueError(f"records must be of one paper; got {given}.")
     if names[0] not in PAPERS:
         raise ValueError(f"records must be of a known paper; got {names[0]!r}.")
-    return import_module(f"mercer_studies.{PAPERS[names[0]]}.page").PAGE
+    return get(names[0]).page

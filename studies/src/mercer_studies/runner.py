@@ -83,7 +83,8 @@ class Stage:
         time left: then with the records there are by then.
     load : callable, optional
         Returns what the runs work on. Consecutive stages with the same function load once. A
-        ``DataError`` leaves out all stages with that function, and the study says so.
+        ``DataError`` leaves out all stages with that function, and the study says so. A function
+        with an attribute ``missing`` that names a data set is left out before any run.
 
     Examples
     --------
@@ -108,15 +109,11 @@ class Progress:
         Seconds to go.
     text : str
         What is being done.
-    done, total : int
-        Runs; the total is what is known of it by now.
     """
 
     share: float
     left: float
     text: str
-    done: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -219,6 +216,7 @@ def run(
     common: Mapping[str, Any] | None = None,
     on_record: Callable[[Record], None] = lambda record: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> Outcome:
     """Do the runs of all stages that the record file lacks.
 
@@ -239,6 +237,9 @@ def run(
         Entries of every record.
     on_record, on_progress : callable, optional
         Called after every run, with its record and with how far the study is.
+    on_note : callable, optional
+        Called before the first run with the sentence that names the data sets that are left out,
+        if there is something else to run.
 
     Returns
     -------
@@ -265,6 +266,7 @@ def run(
     head = {"record": KIND, "format": _FORMAT, "paper": paper, **(common or {})}
     study = _Run(file, head, n_jobs, on_record, on_progress)
     with threadpool_limits(n_threads(n_jobs)), _noted() as study.signals:
+        study.leave_out_missing(stages, on_note)
         for position, stage in enumerate(stages):
             study.do(stage, stages[position + 1 :])
     study.finish()
@@ -294,6 +296,21 @@ class _Run:
         self._pace = _Pace()
         self._started = time.perf_counter()
         self._share = 0.0
+
+    def leave_out_missing(self, stages: Sequence[Stage], on_note: Callable[[str], None]) -> None:
+        """Leave out the stages whose data are not available, and name the data in one sentence."""
+        todo = [stage for stage in stages if self._todo(stage)]
+        missing = {stage.load: getattr(stage.load, "missing", "") for stage in todo if stage.load}
+        names = sorted({name for name in missing.values() if name})
+        if not names:
+            return
+        self._missing.update(load for load, name in missing.items() if name)
+        self.notes.append(
+            f"{', '.join(names)}: not at hand, and no download is possible here; put the files "
+            "into the folder that MERCER_DATA names (mercer.datasets.describe tells their source)."
+        )
+        if any(stage.load not in self._missing for stage in todo):
+            on_note(self.notes[-1])
 
     def do(self, stage: Stage, later: Sequence[Stage]) -> None:
         """The runs of one stage that are not done yet."""
@@ -346,7 +363,7 @@ class _Run:
             self._share = max(self._share, min(0.999, spent / (spent + seconds + 1e-9)))
         else:
             self._share = 1.0
-        self._on_progress(Progress(self._share, seconds, text, self.n_new, self.n_new + len(left)))
+        self._on_progress(Progress(self._share, seconds, text))
 
 
 class _Pace:

@@ -1,4 +1,4 @@
-"""The parts of the page on a study."""
+"""The parts of the report on a study."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mercer_studies import html
+from mercer_studies.blocks import (
+    Badge,
+    Code,
+    Details,
+    Facts,
+    Heading,
+    Items,
+    Paragraph,
+    Section,
+    Shown,
+    Small,
+    Table,
+)
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, PROTOCOLS, Judgement
-from mercer_studies.html import Html
-from mercer_studies.page import Page, Shown
+from mercer_studies.page import Page
 
-__all__ = ["again", "beside", "claims", "data", "figures", "measured", "opening", "runs"]
+__all__ = ["again", "beside", "claims", "data", "figures", "measured", "opening", "runs", "shows"]
 
 Record = Mapping[str, Any]
 
@@ -22,60 +33,42 @@ _NUMBER = re.compile(r"\d[\d.e+-]*")
 _NEARNESS = {"near": "good", "better": "good", "worse": "bad"}
 
 
-def opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgement]) -> Html:
-    """Title, what the paper did, how many claims hold, and the contents."""
+def opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgement]) -> list[object]:
+    """Summary of the paper, how many claims hold, and data sets that the runs lack."""
     verdicts = Counter(judged.verdict for judged in judgements)
-    counts = "".join(
-        f"<li>{html.badge(_BADGES[verdict], verdict)} {verdicts[verdict]}</li>"
-        for verdict in _BADGES
-        if verdicts[verdict]
-    )
+    counts = [(_verdict(name), verdicts[name]) for name in _BADGES if verdicts[name]]
     names = _data_of(records)
-    links = {
-        "claims": "Claims",
-        "beside": "The authors' numbers" if page.read_reference or page.published else "",
-        "measured": "Measured" if page.measured else "",
-        "figures": "Figures",
-        "data": "Data",
-        "runs": "Runs",
-        "again": "Again",
-    }
-    items = "".join(
-        f'<li><a href="#{name}">{title}</a></li>' for name, title in links.items() if title
-    )
+    scales = _listed(record.get("scale") for record in records)
     measured = _data_of([record for record in records if record.get("protocol") != "example"])
     generated = all(data.get("kind") == "generated" for data in measured.values())
-    return Html(
-        f"<h1>{page.title}</h1>"
-        + html.paragraph(page.about)
-        + html.paragraph(
-            f"{len(records)} runs on {len(names)} data sets, scale "
-            f"{_listed(record.get('scale') for record in records)}. Of {len(judgements)} claims:"
-        )
-        + f'<ul class="counts">{counts}</ul>'
-        + (
-            html.paragraph(
-                "All data are generated: this page shows that the study runs, not what it finds."
-            )
-            if generated and measured
-            else ""
-        )
-        + f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
-    )
+    said: list[object] = [
+        Paragraph(page.about),
+        Paragraph(
+            f"{len(records)} runs on {len(names)} data sets, scale {scales}. Of "
+            f"{len(judgements)} claims:"
+        ),
+        Items(counts, in_a_row=True),
+    ]
+    if generated and measured:
+        text = "All data are generated: this page shows that the study runs, not what it finds."
+        return [*said, Paragraph(text)]
+    known = {data.get("paper_name") for data in names.values()}
+    missing = [name for name in page.data if name not in known]
+    if missing:
+        text = f"Left out of the paper's data, because not at hand: {', '.join(missing)}."
+        said.append(Paragraph(text))
+    return said
 
 
 def claims(
     page: Page, judgements: Sequence[Judgement], by_them: Sequence[Judgement] | None
-) -> Html:
+) -> Section:
     """Every claim with its verdicts, and below them the data sets one by one."""
     head = ["claim", *(f"our runs, {PROTOCOLS[protocol]}" for protocol in page.protocols)]
     rows = []
     for place, judged in enumerate(judgements):
         row: list[object] = [
-            Html(
-                f"{_escaped(judged.claim.text)}"
-                f'<span class="rule">Rule: {_escaped(judged.claim.rule)}</span>'
-            ),
+            (judged.claim.text, Small(f"Rule: {judged.claim.rule}")),
             *(_tested(judged.under(protocol)) for protocol in page.protocols),
         ]
         if by_them is not None:
@@ -85,89 +78,87 @@ def claims(
         head.append("the authors' points")
     head.append("figure")
     shown = [
-        html.details(
-            Html(f"{html.badge(_BADGES[j.verdict], j.verdict)} {_escaped(j.claim.text)}"),
-            html.table(
-                f"{j.claim.place}: {j.claim.rule}",
-                ["data", "protocol", "verdict", "numbers"],
-                [
-                    [f.data, PROTOCOLS[f.protocol], _verdict(f.verdict), f.numbers]
-                    for f in j.findings
-                ],
-            ),
+        Details(
+            (_verdict(j.verdict), j.claim.text),
+            [
+                Table(
+                    f"{j.claim.place}: {j.claim.rule}",
+                    ["data", "protocol", "verdict", "numbers"],
+                    [
+                        [f.data, PROTOCOLS[f.protocol], _verdict(f.verdict), f.numbers]
+                        for f in j.findings
+                    ],
+                )
+            ],
         )
         for j in judgements
         if j.findings
     ]
-    return html.section(
-        "claims",
-        "What was claimed, and what was found",
-        html.paragraph(
-            "A claim is held when it is on four of five tested data sets, not held when it is on "
-            "fewer than one in five, else held in part; a data set on which it is held in part "
-            "counts half. Two errors within 0.2 points of wrong classes, or 2 % of a regression's, "
-            "are a tie: none is lower.",
-            kind="soft",
-        ),
-        html.table("Claims of the paper, rules and verdicts", head, rows, [len(head) - 1]),
-        Html("<h3>Data set by data set</h3>"),
-        *shown,
+    rule = (
+        "A claim is held when it is on four of five tested data sets, not held when it is on "
+        "fewer than one in five, else held in part; a data set on which it is held in part "
+        "counts half. Two errors within 0.2 points of wrong classes, or 2 % of a regression's, "
+        "are a tie: none is lower."
     )
+    parts = [
+        Paragraph(rule, soft=True),
+        Table("Claims of the paper, rules and verdicts", head, rows, [len(head) - 1]),
+        Heading("Data set by data set"),
+        *shown,
+    ]
+    return Section("claims", "What was claimed, and what was found", parts)
 
 
-def beside(page: Page, done: Sequence[Record], theirs: Sequence[Record] | None) -> Html:
-    """Our numbers next to the authors'; nothing for a paper that came without numbers."""
+def shows(page: Page, done: Sequence[Record]) -> Section | None:
+    """Sentences on the numbers, and reasons, for a paper that has some."""
+    said = [*(page.shows(done) if page.shows and done else ()), *(page.remarks if done else ())]
+    return Section("shows", "What it shows", [Items(said)]) if said else None
+
+
+def beside(page: Page, done: Sequence[Record], theirs: Sequence[Record] | None) -> Section | None:
+    """Our numbers next to the authors'; None for a paper that came without numbers."""
     title = "Beside the authors' numbers"
     if page.tables is None:
-        return Html("")
+        return None
     if theirs is None:
         said = "No file of the authors' points was given (--reference), so nothing is compared."
-        return html.section("beside", title, html.paragraph(said))
+        return Section("beside", title, [Paragraph(said)])
     found = [table for table in page.tables(done, theirs) if table["rows"]]
     if not found:
         said = "None of these runs has a counterpart among the authors' points."
-        return html.section("beside", title, html.paragraph(said))
-    parts: list[Html] = []
+        return Section("beside", title, [Paragraph(said)])
+    parts: list[object] = []
     for table in found:
         at = table["verdict"]
         counts = Counter(row[at] for row in table["rows"])
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _NEARNESS)
         rows = [
-            [*row[:at], html.badge(_NEARNESS.get(row[at], "none"), row[at]), *row[at + 1 :]]
+            [*row[:at], Badge(_NEARNESS.get(row[at], "none"), row[at]), *row[at + 1 :]]
             for row in table["rows"]
         ]
-        parts.append(
-            html.table(f"{table['caption']}: {said}", table["head"], rows, table["numbers"])
-        )
-    return html.section("beside", title, html.paragraph(page.tables_note, kind="soft"), *parts)
+        parts.append(Table(f"{table['caption']}: {said}", table["head"], rows, table["numbers"]))
+    return Section("beside", title, [Paragraph(page.tables_note, soft=True), *parts])
 
 
-def measured(page: Page, done: Sequence[Record]) -> Html:
+def measured(page: Page, done: Sequence[Record]) -> Section | None:
     """Tables of our own numbers, for a paper that has some."""
-    found = [] if page.measured is None else page.measured(done)
-    tables = [
-        html.table(table["caption"], table["head"], table["rows"], table["numbers"])
-        for table in found
-        if table["rows"]
-    ]
     if page.measured is None:
-        return Html("")
+        return None
+    tables = [Table(**table) for table in page.measured(done) if table["rows"]]
     said = page.measured_note if tables else "No run belongs to a table."
-    return html.section("measured", "Measured", html.paragraph(said, kind="soft"), *tables)
+    remarks = _listed(record.get("remark") for record in done)
+    if tables and remarks:
+        said += f" The times are those of a machine {remarks}."
+    return Section("measured", "Measured", [Paragraph(said, soft=True), *tables])
 
 
-def figures(shown: Sequence[Shown]) -> Html:
+def figures(shown: Sequence[Shown]) -> Section:
     """All figures, each with a title, a text for those who do not see it, and how to read it."""
-    parts = [
-        Html(f"<h3>{_escaped(one.title)}</h3>{html.image(one.figure, one.alt, one.caption)}")
-        for one in shown
-    ]
-    return html.section(
-        "figures", "Figures", *(parts or [html.paragraph("No run belongs to a figure.")])
-    )
+    parts: Sequence[object] = shown or [Paragraph("No run belongs to a figure.")]
+    return Section("figures", "Figures", parts)
 
 
-def data(records: Sequence[Record]) -> Html:
+def data(records: Sequence[Record]) -> Section:
     """What the runs say of their data."""
     rows = [
         [
@@ -184,15 +175,15 @@ def data(records: Sequence[Record]) -> Html:
     head = ["data", "in the paper", "kind", "training rows", "test rows", "inputs"]
     head += ["scaling as published" if any(map(_published, records)) else "scaling"]
     head += ["parts and remarks", "source"]
-    return html.section(
-        "data", "Data", html.table("The data sets of the runs", head, rows, numbers=(3, 4, 5))
-    )
+    return Section("data", "Data", [Table("The data sets of the runs", head, rows, (3, 4, 5))])
 
 
-def runs(records: Sequence[Record]) -> Html:
+def runs(records: Sequence[Record]) -> Section:
     """Protocols, machine, versions, methods, and what failed or warned."""
-    machines = {str(record.get("machine")): record.get("machine") or {} for record in records}
-    versions = {str(record.get("versions")): record.get("versions") or {} for record in records}
+    machines, versions = (
+        list(dict.fromkeys(form(r[name]) for r in records if r.get(name)))
+        for name, form in (("machine", _machine), ("versions", _software))
+    )
     times = sorted(str(record.get("run") or "")[:15] for record in records if record.get("run"))
     said: list[tuple[str, str]] = [
         ("protocols", _listed(record.get("protocol") for record in records)),
@@ -200,20 +191,18 @@ def runs(records: Sequence[Record]) -> Html:
         ("seeds", _listed(record.get("seed") for record in records)),
         ("started", " to ".join(dict.fromkeys(map(_time, times[:1] + times[-1:])))),
         ("time of all fits", f"{sum(map(_spent, records)):,.0f} s"),
-        *(("machine", _machine(machine)) for machine in machines.values()),
-        *(("software", _software(known)) for known in versions.values()),
+        *(("machine", machine) for machine in machines),
+        ("remark", _listed(record.get("remark") for record in records)),
+        *(("software", known) for known in versions),
     ]
-    listed = "".join(
-        f"<dt>{_escaped(name)}</dt><dd>{_escaped(text)}</dd>" for name, text in said if text
-    )
     counts = Counter(
         (str(r.get("protocol")), str(r.get("label") or r.get("method")), "failed" in r)
         for r in records
     )
     methods = sorted({key[:2] for key in counts})
     parts: list[object] = [
-        Html(f"<dl>{listed}</dl>"),
-        html.table(
+        Facts([(name, text) for name, text in said if text]),
+        Table(
             "Runs by protocol and method",
             ["protocol", "method", "done", "failed"],
             [[*key, counts[*key, False], counts[*key, True]] for key in methods],
@@ -222,12 +211,12 @@ def runs(records: Sequence[Record]) -> Html:
     ]
     failed = [[_what(r), r["failed"]] for r in records if "failed" in r]
     if failed:
-        parts.append(html.table("Runs that failed", ["run", "why"], failed))
+        parts.append(Table("Runs that failed", ["run", "why"], failed))
     warned = _warnings(records)
     if warned:
         title = "Warnings, those that differ in numbers alone as one"
-        parts.append(html.table(title, ["for example", "times"], warned, numbers=(1,)))
-    return html.section("runs", "Runs", *parts)
+        parts.append(Table(title, ["for example", "times"], warned, numbers=(1,)))
+    return Section("runs", "Runs", parts)
 
 
 def _warnings(records: Sequence[Record]) -> list[list[object]]:
@@ -238,37 +227,32 @@ def _warnings(records: Sequence[Record]) -> list[list[object]]:
     return [[examples[kind], count] for kind, count in kinds.most_common()]
 
 
-def again(page: Page, records: Sequence[Record], reference: str | Path | None) -> Html:
+def again(page: Page, records: Sequence[Record], reference: str | Path | None) -> Section:
     """The commands that make this page."""
     scales = sorted({str(record.get("scale")) for record in records})
     beside = " --reference POINTS.csv" if reference is not None else ""
     lines = [f"mercer reproduce {page.paper} --scale {scale} --out {scale}" for scale in scales]
     lines.append(f"mercer report {' '.join(scales)}{beside} --out report.html")
-    return html.section(
-        "again",
-        "Running it again",
-        Html("<pre>" + "\n".join(map(_escaped, lines)) + "</pre>"),
-        html.paragraph(
-            "The seeds are fixed: scores come out again up to rounding, times are those of the "
-            "machine."
-        ),
+    text = (
+        "The seeds are fixed: scores come out again up to rounding, times are those of the machine."
     )
+    return Section("again", "Running it again", [Code(lines), Paragraph(text)])
 
 
 # --- small parts -----------------------------------------------------------------------------
 
 
-def _verdict(verdict: str) -> Html:
-    return html.badge(_BADGES[verdict], verdict)
+def _verdict(verdict: str) -> Badge:
+    return Badge(_BADGES[verdict], verdict)
 
 
-def _tested(judged: Judgement) -> Html:
+def _tested(judged: Judgement) -> object:
     """The verdict, and on how many data sets it is what; nothing for what was not asked."""
     if not judged.findings:
-        return Html("–")
+        return "–"
     counts = Counter(finding.verdict for finding in judged.findings)
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _BADGES if counts[verdict])
-    return Html(f'{_verdict(judged.verdict)} <span class="rule">{said}</span>')
+    return _verdict(judged.verdict), Small(said)
 
 
 def _data_of(records: Sequence[Record]) -> dict[str, Mapping[str, Any]]:
@@ -321,7 +305,3 @@ def _what(record: Record) -> str:
 
 def _listed(values: Iterable[object]) -> str:
     return ", ".join(dict.fromkeys(str(value) for value in values if value is not None))
-
-
-def _escaped(text: str) -> Html:
-    return Html(html.paragraph(text)[3:-4])

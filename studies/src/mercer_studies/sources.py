@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +16,9 @@ from mercer.compare.records import describe_data
 from mercer.datasets import Dataset, Split
 from mercer_studies.inputs import GENERATED, generated
 
-__all__ = ["Loaded", "Source", "drawn"]
+__all__ = ["Loaded", "Source", "drawn", "names_in_paper"]
 
+_PATIENCE = 5  # seconds in which the home of a data set must answer
 _ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
 
 
@@ -65,6 +69,15 @@ class Source:
             n -= m
         return n, m, known.n_features
 
+    def is_available(self) -> bool:
+        """True if the data are generated, at hand, or at a public home that answers."""
+        if self.is_generated:
+            return True
+        known = datasets.describe(self.catalogue_name)
+        if known.where != "to be fetched":
+            return known.where != "to be put there by hand"
+        return all(_answers(f"{url.scheme}://{url.netloc}") for url in map(urlsplit, known.urls))
+
     def data(self) -> Dataset:
         """The whole data set.
 
@@ -101,6 +114,29 @@ class Loaded:
     def _as_matrices(self) -> Split:
         """The rows with two axes, for what is told of them."""
         return self._parts
+
+
+@lru_cache
+def _answers(home: str) -> bool:
+    """True if a server answers; each server is asked once."""
+    import requests
+
+    try:
+        requests.head(home, timeout=_PATIENCE, allow_redirects=False)
+    except requests.RequestException:
+        return False
+    return True
+
+
+def names_in_paper(sources: Iterable[Source]) -> tuple[str, ...]:
+    """Names that the paper has for the data sets, each once.
+
+    Examples
+    --------
+    >>> names_in_paper([Source("mnist", "MNIST"), Source("cpu"), Source("mnist8m", "MNIST")])
+    ('MNIST',)
+    """
+    return tuple(dict.fromkeys(source.paper_name for source in sources if source.paper_name))
 
 
 def drawn(n: int, rows: int | None) -> NDArray[np.int64]:

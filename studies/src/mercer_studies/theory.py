@@ -14,7 +14,6 @@ __all__ = [
     "binning_bound",
     "descent_bound",
     "draws_bound",
-    "draws_needed",
     "embedding_bound",
     "fourier_bound",
     "learning_bound",
@@ -121,38 +120,6 @@ def draws_bound(
     wasted += 2.0 - 4.0 / wasted
     bound = (1.0 + np.log(1.0 / failure)) * _after(drawn, wasted, curvature)
     return np.where(bound < min(gap, 2.0 * curvature), bound, np.inf)
-
-
-def draws_needed(
-    goal: float,
-    gap: float,
-    norm: float,
-    *,
-    beta: float = 2.0,
-    size: float = 1.0,
-    failure: float = _FAILURE,
-) -> float:
-    """Random features after which F(w) - F(w*) <= ``goal`` with probability 1 - ``failure``.
-
-    Parameters
-    ----------
-    goal : float
-        ε > 0; nothing has to be drawn for a goal of ``gap`` or more.
-    gap, norm, beta, size, failure
-        See :func:`draws_bound`, whose inverse this is.
-
-    Examples
-    --------
-    >>> D = draws_needed(0.1, gap=0.75, norm=1.0, failure=0.5)
-    >>> draws_bound(D, gap=0.75, norm=1.0, failure=0.5).round(12)
-    np.float64(0.1)
-    """
-    curvature = beta * (size * norm) ** 2
-    wasted = 2.0 * max(gap, 0.0) / curvature
-    if goal >= gap:
-        return 0.0
-    needed = 2.0 * curvature / goal * (1.0 + np.log(1.0 / failure)) + 2.0 - 4.0 / wasted + wasted
-    return float(max(needed, 0.0))
 
 
 def _after(drawn: ArrayLike, wasted: float, curvature: float) -> NDArray[np.float64]:

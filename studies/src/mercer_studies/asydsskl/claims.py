@@ -10,7 +10,7 @@ import numpy as np
 from mercer_studies.asydsskl.figures import speedups
 from mercer_studies.asydsskl.grid import METHODS, ROBUST
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
-from mercer_studies.measures import TIE, is_lower, percent
+from mercer_studies.measures import TIE, UNEVEN, is_lower, percent
 from mercer_studies.queries import by_data, error, is_regression, of_task
 
 __all__ = ["CLAIMS", "leaders"]
@@ -192,6 +192,8 @@ def _near_linear(runs: Sequence[Record]) -> Found:
     for other in runs:
         if other["task"] == "measured" and other["method"] != _OURS and most in speedups(other):
             numbers += f"; our steps {speedups(other)[most]:.2f} times"
+    if run.get("remark"):
+        return NOT_TESTED, f"{numbers}; on a machine {run['remark']}, {UNEVEN}"
     share = reached[most] / most
     return (HELD if share >= _LINEAR else PARTLY if share >= _SOME else NOT_HELD), numbers
 

@@ -61,6 +61,11 @@ class Source(sources.Source):
     def shape(self) -> tuple[int, int, int]:
         return (25_000, 25_000, 3_500_000) if self.name == REVIEWS else super().shape()
 
+    def is_available(self) -> bool:
+        if self.name != REVIEWS:
+            return super().is_available()
+        return all(find_in_folder(_review_file(part)) for part in ("train", "test"))
+
 
 @dataclass(frozen=True)
 class Subset:
@@ -278,11 +283,15 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
     return Loaded(source, data, parts, n_jobs)
 
 
+def _review_file(part: str) -> Prepared:
+    return Prepared(f"imdb_reviews_{part}.parquet")
+
+
 def _reviews() -> tuple[list[NDArray], str]:
     """Texts and stars of the training part, then of the test part, and what to say of them."""
     found: list[NDArray] = []
     for part in ("train", "test"):
-        path = find_in_folder(Prepared(f"imdb_reviews_{part}.parquet"))
+        path = find_in_folder(_review_file(part))
         if path is None:
             raise DataError(
                 f"{REVIEWS} must be two files imdb_reviews_train.parquet and "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,18 +16,15 @@ from mercer.cli.options import (
     Jobs,
     Json,
     check_writable_folder,
-    narrow,
     print_json,
     say,
-    show_table,
-    simple_table,
 )
 from mercer.cli.outputs import FIGURE, Force, Output, check_outputs
+from mercer_studies.cli.report import claims_of, show_verdicts
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from mercer_studies.papers import Paper
+    from mercer_studies.report import Report
     from mercer_studies.runner import Outcome, Progress
 
 __all__ = ["register"]
@@ -84,8 +82,6 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the records that are in the folder.")
 ]
 
-_MOST_COLUMNS = 6  # a table with more methods has them down its side
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
@@ -109,14 +105,15 @@ def reproduce(
     n_jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Run the experiments of a paper again, and draw its figures from the results.
+    """Run the experiments of a paper again, draw its figures and judge its claims.
 
     Every run is a line of a record file (JSON lines) as soon as it is done. What was interrupted
-    goes on with --resume: nothing is done twice. Data that are not at hand are named, and the rest
-    is run.
+    goes on with --resume: nothing is done twice. Data sets that are neither at hand nor to be
+    fetched are named in one sentence before the first run, and the others are run.
     """
     from mercer._runtime.arrays import n_threads
     from mercer_studies import papers
+    from mercer_studies.report import build
 
     n_threads(n_jobs)  # refuses what is no number of threads, before anything is done
     try:
@@ -130,11 +127,11 @@ def reproduce(
             tables=tuple(dict.fromkeys(table or ())),
         )
         found.check(selected)
-        if reference is not None and found.read_reference is None:
-            found.reference(reference)  # refuses it
+        if reference is not None and found.page.read_reference is None:
+            found.page.reference(reference)  # refuses it
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    points = found.reference(reference)
+    found.page.reference(reference)  # a wrong file is refused before the runs
     check_writable_folder(out)
     lines = out / f"{found.name}-{scale}.jsonl"
     # The record file is appended to, and the runner refuses one that is not of this study.
@@ -143,12 +140,23 @@ def reproduce(
     check_outputs(outputs, {} if reference is None else {"--reference": reference}, force)
     with _data_folder(data):
         outcome, limits = _run(found, selected, lines, resume)
-    drawn = _draw(found, outcome.records, points, selected.figures, lines)
+    made = build(outcome.records, reference)
+    drawn = _draw(made, selected.figures, lines)
     if as_json:
-        _print_json(found, outcome, limits, lines, drawn)
+        print_json(
+            {
+                "record_file": lines,
+                "n_records": len(outcome.records),
+                "n_new": outcome.n_new,
+                "n_failed": made.n_failed,
+                "figures": drawn,
+                "claims": claims_of(made),
+                "left_out": outcome.notes,
+                "limits": limits,
+            }
+        )
         return
-    for shown in _tables(found, outcome.records):
-        show_table(shown)
+    show_verdicts(made)
     for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
         typer.echo(line)
     new, runs = _count(outcome.n_new, "line"), _count(len(outcome.records), "run")
@@ -212,30 +220,29 @@ def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcom
                 common={"scale": selected.scale},
                 on_record=on_record,
                 on_progress=on_progress,
+                on_note=lambda note: say(f"left out: {note}"),
             )
     except KeyboardInterrupt:
         were = "was" if written == 1 else "were"
         added = f"{_count(written, 'run')} {were} added to {lines}"
         say(f"{added}; the same command with --resume goes on.")
         raise
-    if not outcome.records and outcome.notes:
-        raise ValueError(outcome.notes[0])
+    if not outcome.records:
+        nothing = "no run of the study is on these data sets, figures, tables and protocols."
+        raise ValueError(outcome.notes[0] if outcome.notes else nothing)
     return outcome, limits
 
 
-def _draw(
-    paper: Paper,
-    records: Sequence[Record],
-    reference: Any,
-    figures: Sequence[int],
-    lines: Path,
-) -> list[Path]:
+def _draw(made: Report, figures: Sequence[int], lines: Path) -> list[Path]:
+    """Draw what the records have runs for; of numbered figures those of ``figures``, or all."""
     from mercer import plots
 
     drawn = []
-    for name, figure in paper.draw(records, reference, figures).items():
-        drawn.append(lines.with_name(f"{lines.stem}-{name}.png"))
-        plots.save_figure(figure, drawn[-1])
+    for name, figure in made.figures.items():
+        number = re.match(r"figure-(\d+)", name)
+        if not figures or number is None or int(number[1]) in figures:
+            drawn.append(lines.with_name(f"{lines.stem}-{name}.png"))
+            plots.save_figure(figure, drawn[-1])
     return drawn
 
 
@@ -287,88 +294,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
-def _tables(paper: Paper, records: Sequence[Record]) -> Iterator[Table]:
-    """A table for each protocol: the test score of every method at its largest size."""
-    titles = {
-        "published": "as published: settings picked by the test part",
-        "fair": "on equal terms: mean over seeds, settings picked on a validation part",
-    }
-    for protocol, title in titles.items():
-        rows = _summary(paper, records, protocol)
-        if not rows:
-            continue
-        heading = f"{title}; test score at the largest size of each method"
-        down = len(paper.methods) > _MOST_COLUMNS
-        yield (_methods_down if down else _methods_across)(paper, rows, heading)
-
-
-def _methods_across(paper: Paper, rows: Sequence[Record], title: str) -> Table:
-    table = simple_table(title=title)
-    close = narrow()  # then a star alone says which scores are errors
-    table.add_column("data", no_wrap=not close, overflow="fold")
-    if not close:
-        table.add_column("score")
-    for label in paper.methods.values():
-        table.add_column(label, justify="right", no_wrap=True)
-    for row in rows:
-        cells = (row["methods"].get(name) for name in paper.methods)
-        first = (_starred(row),) if close else (row["data"], row["metric"])
-        table.add_row(*first, *map(_cell, cells))
-    return table
-
-
-def _methods_down(paper: Paper, rows: Sequence[Record], title: str) -> Table:
-    table = simple_table(title=title)
-    table.add_column("method", no_wrap=True)
-    for row in rows:
-        table.add_column(_starred(row), justify="right", overflow="fold")
-    for name, label in paper.methods.items():
-        cells = [row["methods"].get(name) for row in rows]
-        if any(cells):
-            table.add_row(label, *map(_cell, cells))
-    return table
-
-
-def _starred(row: Record) -> str:
-    return f"{row['data']}{'*' if row['metric'].endswith('*') else ''}"
-
-
-def _cell(found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return "–"
-    size = "" if found["size"] is None else f" ({found['size']})"
-    return f"{found['score']:.4f}{size}"
-
-
-def _summary(paper: Paper, records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
-    """For every data set the score of each method at its largest size."""
-    from mercer_studies import queries as readings
-
-    rows = []
-    if paper.summarised is not None:
-        records = paper.summarised(records)
-    runs = readings.select(records, figure=paper.table, protocol=protocol)
-    for name, own in readings.by_data(runs).items():
-        methods: dict[str, Any] = {}
-        for method in paper.methods:
-            mine = readings.select(own, method=method)
-            if not mine:
-                continue
-            size = max((run["size"] for run in mine if run["size"] is not None), default=None)
-            mine = [run for run in mine if run["size"] == size]
-            if protocol == "published":
-                value = readings.score(readings.best(mine))
-            else:
-                value = readings.over_seeds(mine)[size][0]
-            methods[method] = {"size": size, "score": value}
-        metric = "error*" if readings.is_regression(own[0]) else "accuracy"
-        rows.append({"data": name, "metric": metric, "methods": methods})
-    return rows
-
-
 def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
-    if any("relative_rmse" in str(record.get("score")) for record in outcome.records):
-        yield "* ‖y − ŷ‖ / ‖y‖, less is better; else accuracy."
     yield from limits
     for note in outcome.notes:
         yield f"left out: {note}"
@@ -379,21 +305,3 @@ def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
             f"{len(failed)} runs failed and are retried by --resume, first "
             f"{first['label']} on {first['data_name']}: {first['failed']}"
         )
-
-
-def _print_json(
-    paper: Paper, outcome: Outcome, limits: Sequence[str], lines: Path, drawn: Sequence[Path]
-) -> None:
-    summary = {name: _summary(paper, outcome.records, name) for name in ("published", "fair")}
-    print_json(
-        {
-            "record_file": lines,
-            "n_records": len(outcome.records),
-            "n_new": outcome.n_new,
-            "n_failed": sum("failed" in record for record in outcome.records),
-            "figures": list(drawn),
-            "summary": summary,
-            "left_out": outcome.notes,
-            "limits": list(limits),
-        }
-    )

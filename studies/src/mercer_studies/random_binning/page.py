@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mercer_studies.page import Page, Shown
+from mercer_studies.blocks import Shown
+from mercer_studies.page import Page
 from mercer_studies.queries import METHODS, Record, by_data, select
 from mercer_studies.random_binning import figures as plots
 from mercer_studies.random_binning import speedup_figures as parallel
 from mercer_studies.random_binning.claims import CLAIMS
 from mercer_studies.random_binning.comparison import Beside, comparison
+from mercer_studies.random_binning.grid import SOURCES
 from mercer_studies.random_binning.reference import read_reference
+from mercer_studies.sources import names_in_paper
 
 __all__ = ["PAGE"]
 
@@ -194,5 +197,6 @@ PAGE = Page(
         "share of the other classes. Ours without that class is what theirs is compared with."
     ),
     read_reference=read_reference,
+    data=names_in_paper(SOURCES.values()),
 )
 """The report on this paper."""

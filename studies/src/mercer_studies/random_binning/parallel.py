@@ -20,6 +20,7 @@ from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent, Result
 from mercer.solvers.coordinate import eso_factor
+from mercer_studies.plans import Loading
 from mercer_studies.random_binning.data import Loaded, Source, load
 from mercer_studies.runner import Cell, Record, Stage
 from mercer_studies.simulators import simulate_rounds
@@ -360,7 +361,7 @@ def _stage(source: Source, plan: Parallel, n_jobs: int | None) -> Stage:
             _cell("simulated", common, {"method": method, "mode": mode, **rounds}, cost)
             for mode in STEPS
         ]
-    return Stage(f"{source.name}, threads", lambda found: cells, partial(load, source, n_jobs))
+    return Stage(f"{source.name}, threads", lambda found: cells, Loading(load, source, n_jobs))
 
 
 def _cell(kind: str, common: dict[str, Any], settings: dict[str, Any], cost: float) -> Cell:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from mercer_studies.papers import Selected
-from mercer_studies.plans import Plan, called, names_of
+from mercer_studies.plans import Loading, Plan, called, names_of
 from mercer_studies.random_binning import fits, parallel, theorem
 from mercer_studies.random_binning.data import Source, load
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, RIVALS, SCALES, SOURCES, Scale
@@ -299,7 +298,7 @@ def _example(n_jobs: int | None) -> Stage:
         kind="example",
         notes={"label": fits.FAIR["binning"].label, "figures": [2]},
     )
-    return Stage("example", lambda found: [cell], partial(load, source, n_jobs))
+    return Stage("example", lambda found: [cell], Loading(load, source, n_jobs))
 
 
 def _test_error(record: Mapping[str, Any]) -> float:
