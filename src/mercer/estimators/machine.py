@@ -106,6 +106,14 @@ class KernelMachine(FeatureModel):
             map_ = self._map_named("exact" if suits else "binning")
         else:
             map_ = self._stated_map()
+        if is_ridge and getattr(self.penalty, "jitter", False):  # a term in the landmarks' weights
+            if not isinstance(map_, maps.Nystroem):
+                raise ValueError(
+                    "penalty must have jitter=0 for features that are not the kernel at "
+                    f"landmarks; got {self.penalty!r} with {type(map_).__name__}; "
+                    "feature_map='nystroem' takes it."
+                )
+            return map_.set_params(whiten=False)
         return best_form(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
 
     def _fit_design(
@@ -209,7 +217,7 @@ class KernelMachine(FeatureModel):
                 "LocalKernelClassifier fit one by one."
             )
         penalty = self._resolve_penalty(rows.total_weight)
-        if self.alpha is None and self.alphas is None and self._is_ridge():
+        if self.alpha is None and self.alphas is None and is_name(self.penalty, "l2"):
             unit = rows.unit(self._loss_)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
         design, penalty = rows.in_span(design, penalty, self._is_ridge(), self._loss_)
@@ -276,7 +284,9 @@ class KernelMachine(FeatureModel):
         self._adopt_result(solver, replace(results[place], interrupted=interrupted))
 
     def _is_ridge(self) -> bool:
-        return is_name(self.penalty, "l2")
+        """Whether the penalty is the squared norm of the function, whatever the features."""
+        unbound = isinstance(self.penalty, penalties.RKHSNorm) and self.penalty.matrix is None
+        return unbound or is_name(self.penalty, "l2")
 
     # -- kernel matrices -------------------------------------------------------------------------
 
