@@ -363,6 +363,29 @@ class KernelMachine(FeatureModel):
         alpha = default if self.alpha is None else self.alpha
         return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)
 
+    # -- files and copies ------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes; instead of a subspace embedding with weights w, its base with Q w."""
+        state = super().__getstate__()
+        map_, coef = state.get("feature_map_"), state.get("map_coef_")
+        if not isinstance(map_, maps.SubspaceEmbedding) or coef is None or "_posterior_" in state:
+            return state
+        if coef.size > map_.n_features_out_**2:  # Q is smaller than Q w, and predictions use it
+            return state
+        # A warm start and the posterior of a base that keeps rows would be those of another model.
+        state = {n: v for n, v in state.items() if n not in ("_settings_", "_total_weight_")}
+        state |= {"feature_map_": map_.base_, "map_coef_": map_.of_base(coef.T).T}
+        if "coef" in state.get("path_", {}):
+            coefs = np.stack([map_.of_base(each.T).T for each in state["path_"]["coef"]])
+            state["path_"] = {**state["path_"], "coef": coefs}
+        return state
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
     def _check_state(self) -> None:
         super()._check_state()
         if "device_" in vars(self):  # absent after a fit over many machines
