@@ -383,7 +383,7 @@ class KernelMachine(FeatureModel):
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other.__dict__.update(vars(self))
         return other
 
     def _check_state(self) -> None:
