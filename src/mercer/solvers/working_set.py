@@ -355,7 +355,8 @@ def polished(
     >>> solvers.polished(found, problem_of).n_active < found.n_active
     True
     """
-    if selection.feature_map is None or not selection.n_active:
+    map_ = selection.feature_map
+    if map_ is None or not selection.n_active:
         return selection
     problem = problem_of(selection.design)
     solver = CoordinateDescent(tol=_EXACT, max_iter=_SWEEPS, method="descent", n_jobs=n_jobs)
@@ -363,4 +364,4 @@ def polished(
         warnings.simplefilter("ignore", ConvergenceWarning)  # it ends after so many sweeps
         result = solver.solve(problem, selection.coef)
     selection = replace(selection, interrupted=selection.interrupted or result.interrupted)
-    return _kept(selection, selection.feature_map.excerpt([]), problem.at(result.coef))
+    return _kept(selection, map_.excerpt(np.empty(0, np.int64)), problem.at(result.coef))
