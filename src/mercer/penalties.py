@@ -48,6 +48,9 @@ class Penalty:
         # A Python float: a NumPy scalar would turn float32 arrays into float64 ones.
         object.__setattr__(self, "alpha", number_at_least_0(self.alpha, "alpha"))
 
+    def check_complete(self) -> None:
+        """Refuse a penalty without the matrix that its value needs."""
+
     @property
     def l1(self) -> float:
         """Strength of ‖w‖₁."""
@@ -209,22 +212,25 @@ class RKHSNorm(Penalty):
     """(alpha/2) (wᵀM w + jitter ‖w‖²): the squared norm of f(x) = Σ_j w_j k(x, l_j), M = k(L, L).
 
     With the columns k(X, L) as features the problem is the restricted Nyström machine; with L = X
-    it is the exact kernel machine of all rows.
+    it is the exact kernel machine of all rows. In kernel models ``RKHSNorm(alpha, jitter=...)``
+    takes the landmarks, kernel and gamma of the model's map. With ``jitter=0`` it is the penalty
+    "l2" there, because features that approximate the kernel have ``‖f‖² = ‖w‖²``.
 
     Parameters
     ----------
     alpha : float, default=1.0
         Strength, >= 0.
-    matrix : Design of shape (D, D)
+    matrix : Design of shape (D, D) or None, default=None
         Matrix M, symmetric and positive semi-definite: ``designs.KernelColumns`` of the landmarks,
-        or any other design.
+        or any other design. None takes the kernel matrix of the landmarks of the model's map.
     jitter : float, default=0.0
         Number added to the diagonal of M for better conditioning, >= 0.
 
     Raises
     ------
     ValueError
-        If ``matrix`` is missing or not square, or ``jitter`` is negative or infinite.
+        If ``matrix`` is not square, or ``jitter`` is negative or infinite; for a ``Problem``, if
+        ``matrix`` is None.
 
     References
     ----------
@@ -238,6 +244,13 @@ class RKHSNorm(Penalty):
     >>> from mercer.penalties import RKHSNorm
     >>> RKHSNorm(2.0, Dense(np.diag([1.0, 3.0]))).gradient(np.array([1.0, 1.0]))
     array([2., 6.])
+
+    >>> from mercer import KernelRegressor
+    >>> X = np.linspace(0, 3, 50)[:, None]
+    >>> norm = RKHSNorm(1e-3, jitter=1e-2)
+    >>> model = KernelRegressor("nystroem", gamma=2.0, n_components=9, penalty=norm, random_state=0)
+    >>> bool(abs(model.fit(X, np.sin(X[:, 0])).predict(X) - np.sin(X[:, 0])).max() < 0.1)
+    True
     """
 
     matrix: Any = field(default=None, repr=False, compare=False)
@@ -248,12 +261,17 @@ class RKHSNorm(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.matrix is None:
-            raise ValueError("matrix must be the kernel matrix of the landmarks; got None.")
         shape = np.shape(self.matrix)
-        if len(shape) != 2 or shape[0] != shape[1]:
+        if self.matrix is not None and (len(shape) != 2 or shape[0] != shape[1]):
             raise ValueError(f"matrix must be square; got shape {shape}.")
         object.__setattr__(self, "jitter", number_at_least_0(self.jitter, "jitter"))
+
+    def check_complete(self) -> None:
+        if self.matrix is None:
+            raise ValueError(
+                "penalty must have the kernel matrix of the landmarks; got RKHSNorm with "
+                "matrix=None, which kernel models fill in."
+            )
 
     def product(self, w: NDArray) -> NDArray:
         """(M + jitter I) w."""

@@ -14,7 +14,7 @@ from mercer.kernels import Gaussian
 from mercer.losses import Squared
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import PairwiseCD
+from mercer.solvers import PairwiseCD, polished
 from mercer_studies import asydsskl, runner
 from mercer_studies.asydsskl import (
     curves,
@@ -131,10 +131,10 @@ def test_polish_leaves_no_more_features_and_no_larger_objective(classes, method)
     some, inner = classes.subset(None, None), machines.inner_solver(method, 1)
     with records.quiet():
         found = machines.selected(some.X, some.y, 0.5, classes.loss, 1e-2, inner, 24, 1, 0)
-    after = machines.polished(found, some.y, classes.loss, 1e-2)
-    problem = Problem(found.design, some.y, classes.loss, L1(1e-2))
-    assert problem.value(after.coef) <= problem.value(found.coef)
-    assert after.design is found.design
+    given = {"y": some.y, "loss": classes.loss, "penalty": L1(1e-2)}
+    after = polished(found, lambda design: Problem(design, **given))
+    values = [Problem(each.design, **given).value(each.coef) for each in (found, after)]
+    assert values[1] <= values[0]
 
 
 def test_a_curve_is_cut_off_when_its_time_is_up(classes):

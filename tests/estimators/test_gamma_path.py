@@ -86,7 +86,7 @@ def test_scores_are_mean_losses_ofheld_out_rows(kind, weighted):
     assert (found.gamma_path_["seconds"] > 0).all()
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "multinomial", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "multinomial", "hinge", "squared_hinge"])
 def test_every_loss_of_a_classifier_chooses_well(loss):
     X, y = waves(600)
     found = model(KernelClassifier, loss=loss, class_weight="balanced").fit(X[:400], y[:400] > 0.3)

@@ -32,6 +32,7 @@ KINDS = [
     KernelClassifier(random_state=0),
     KernelClassifier("exact", loss="squared_hinge"),
     KernelClassifier("fourier", loss="smooth_hinge", random_state=0),
+    KernelClassifier("fourier", loss="hinge", random_state=0),
     LocalKernelClassifier(leaf_size=40, random_state=0),
     LocalKernelClassifier(leaf_size=40, loss="smooth_hinge", random_state=0),
     SparseKernelClassifier(random_state=0, max_rounds=3),

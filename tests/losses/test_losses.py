@@ -13,6 +13,7 @@ from mercer.losses import (
     Correntropy,
     Expectile,
     Gamma,
+    Hinge,
     Huber,
     Logistic,
     Multinomial,
@@ -28,7 +29,7 @@ from mercer.losses import (
 
 POINTWISE = [cls() for cls in LOSSES.values() if not cls.joint]
 POINTWISE += [Huber(delta=0.3), Correntropy(sigma=0.6), Quantile(0.1), SmoothQuantile(0.8, 0.3)]
-POINTWISE += [Expectile(0.9), Tweedie(1.0), Tweedie(1.1), Tweedie(2.0)]
+POINTWISE += [Hinge().smoothed(0.3), Expectile(0.9), Tweedie(1.0), Tweedie(1.1), Tweedie(2.0)]
 CONVEX = [loss for loss in POINTWISE if loss.convex]
 NONCONVEX = [loss for loss in POINTWISE if not loss.convex]
 JOINT = [cls() for cls in LOSSES.values() if cls.joint]
@@ -161,7 +162,9 @@ def test_conjugate_of_multinomial_is_infinite_off_the_simplex():
     assert np.all(np.isinf(Multinomial().conjugate(a, y)))
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Hinge(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr
+)
 @settings(max_examples=50, deadline=None)
 @given(v=st.floats(-50, 50), step=st.floats(0.0, 10))
 def test_classification_losses_never_increase_with_the_margin(loss, v, step):
@@ -185,6 +188,27 @@ def test_huber_is_squared_inside_delta(loss, rng):
     np.testing.assert_allclose(loss.gradient(u, y), u)
 
 
+@pytest.mark.parametrize("width", [0.25, 1.0])
+def test_smoothed_hinges_are_moreau_envelopes(width):
+    u, s = np.linspace(-3, 3, 61), np.linspace(-6, 6, 24_001)
+    smooth = Hinge().smoothed(width)
+    for y in (-np.ones(1), np.ones(1)):
+        envelope = [np.min(Hinge().value(s, y) + (s - v) ** 2 / (2 * width)) for v in u]
+        np.testing.assert_allclose(smooth.value(u, y), envelope, atol=1e-6)
+        excess = Hinge().value(u, y) - smooth.value(u, y)
+        assert excess.min() >= 0
+        assert excess.max() <= 0.5 * width + 1e-12
+        if width == 1:
+            np.testing.assert_array_equal(smooth.value(u, y), SmoothHinge().value(u, y))
+
+
+def test_constant_of_the_hinge_is_the_class_of_most_rows(rng):
+    y = rng.choice([-1.0, 1.0], p=[0.2, 0.8], size=200)
+    best = Hinge().constant(y.mean(), len(y))
+    values = [np.mean(Hinge().value(np.full(200, c), y)) for c in np.linspace(-3, 3, 601)]
+    assert np.mean(Hinge().value(np.full(200, best), y)) <= min(values) + 1e-12
+
+
 def test_smooth_hinge_is_once_differentiable_where_its_pieces_meet():
     one, loss, h = np.ones(1), SmoothHinge(), 1e-9
     for at in (0.0, 1.0):
@@ -194,7 +218,9 @@ def test_smooth_hinge_is_once_differentiable_where_its_pieces_meet():
     assert loss.value(one, one) == 0
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Hinge(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr
+)
 def test_a_right_answer_costs_less_than_a_wrong_one(loss):
     for y in (-1.0, 1.0):
         right, wrong = loss.value(np.array([2 * y, -2 * y]), np.full(2, y))
@@ -356,13 +382,15 @@ def test_losses_are_found_by_name_and_pass_through(name):
     assert pickle.loads(pickle.dumps(loss)) == loss
 
 
-@pytest.mark.parametrize("name", ["hinge", "", None, 3])
+@pytest.mark.parametrize("name", ["hing", "", None, 3])
 def test_unknown_name_lists_the_names(name):
     with pytest.raises(ValueError, match=r"loss must be one of 'squared'.*multinomial"):
         losses.get(name)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Hinge(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr
+)
 def test_targets_other_than_signs_are_refused(loss):
     with pytest.raises(ValueError, match=r"y must be -1 or 1 for loss .*0"):
         loss.check_target(np.array([1.0, 0.0]))

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from mercer import kernels
+from mercer import KernelRegressor, kernels
 from mercer._runtime.random import Slot, Streams
 from mercer.maps import RandomBinning, binning
 from mercer.maps.codes import in_bytes
@@ -130,6 +130,36 @@ def test_unseen_boxes_have_no_column():
     new = [tuples(map_, data(500, seed=5), grid) for grid in range(30)]
     expected = sum(box in seen[grid] for grid in range(30) for box in new[grid])
     assert near.nnz == expected
+
+
+def test_a_fit_to_training_and_test_rows_has_a_column_for_every_box_of_both():
+    X, new = data(150), data(60, seed=7)
+    settings = {"gamma": 0.8, "n_components": 20, "random_state": 3}
+    both = RandomBinning(**settings).fit(np.concatenate([X, new]))
+    boxes = [set(tuples(both, X, grid)) | set(tuples(both, new, grid)) for grid in range(20)]
+    np.testing.assert_array_equal(both.n_bins_, [len(each) for each in boxes])
+    assert both.n_features_out_ == sum(map(len, boxes))
+    only_test = np.asarray(both.transform(X).sum(axis=0)).ravel() == 0
+    fewer = RandomBinning(**settings).fit(X).n_features_out_
+    assert both.n_features_out_ == fewer + only_test.sum() > fewer
+
+
+@pytest.mark.filterwarnings("ignore:.*of the bins of these rows were not met")
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+def test_boxes_of_test_rows_alone_get_no_weight(penalty):
+    X, new = data(150), data(60, seed=7)
+    y = np.sin(X).sum(axis=1)
+    map_ = RandomBinning(gamma=0.8, n_components=20, random_state=3)
+    settings = {"penalty": penalty, "alpha": 1e-3, "scale": False, "tol": 1e-9}
+    alone = KernelRegressor(map_, **settings).fit(X, y)
+    both = map_.fit(np.concatenate([X, new]))
+    seen = KernelRegressor("linear", **settings).fit(both.transform(X), y)
+    only_test = np.asarray(both.transform(X).sum(axis=0)).ravel() == 0
+    assert not seen.map_coef_[only_test].any()
+    # With an L1 penalty, columns alike on the training rows share a weight in many ways.
+    rows = new if penalty == "l2" else X
+    predicted = seen.predict(both.transform(rows))
+    np.testing.assert_allclose(predicted, alone.predict(rows), atol=1e-4)
 
 
 def test_binning_training_and_test_data_together_changes_no_prediction():

@@ -1,9 +1,13 @@
 """Models on subspace embeddings and compact features, over every base."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor, maps, persistence
+from mercer.estimators.machine import KernelMachine
 from mercer.kernels import Laplacian
 from mercer.maps import CompactFeatures, HashedNGrams, RandomFourier, SubspaceEmbedding
 
@@ -84,3 +88,74 @@ def test_prediction_folds_unless_there_are_more_responses_than_features(X, monke
     np.testing.assert_array_equal(many.predict(X), expected[1])
     with pytest.raises(ZeroDivisionError):
         few.predict(X)
+
+
+def saved_and_read(model, path):
+    persistence.save(model, path)
+    return persistence.load(path)
+
+
+def pickled(model, path):
+    return pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("again", [saved_and_read, pickled])
+@pytest.mark.parametrize("outputs", [None, 3])
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_a_file_has_the_base_and_its_weights_and_predicts_to_the_bit(
+    again, outputs, dtype, tmp_path
+):
+    X = np.random.default_rng(0).normal(size=(90, 3)).astype(dtype)
+    y = np.sin(X[:, 0]) if outputs is None else np.sin(X)
+    model = KernelRegressor("tefm", n_components=40, alphas=[0.1, 1e-3], random_state=0).fit(X, y)
+    read = again(model, tmp_path / "model.skops")
+    twice = again(read, tmp_path / "again.skops")
+    assert isinstance(model.feature_map_, SubspaceEmbedding)
+    assert isinstance(read.feature_map_, RandomFourier)
+    assert read.map_coef_.shape[-1] == 160
+    for other in (read, twice, copy.copy(model)):
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
+        old, new = (m.at_alpha(0.1).predict(X) for m in (model, other))
+        np.testing.assert_array_equal(new, old)
+
+
+def test_a_file_takes_kilobytes(tmp_path):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    model = KernelRegressor("tefm", n_components=256, random_state=0).fit(X, X[:, 0])
+    assert model.feature_map_.basis_.nbytes > 2_000_000
+    assert len(pickle.dumps(model)) < 20_000
+    assert persistence.save(model, tmp_path / "model.skops") < 25_000
+
+
+def test_a_file_with_the_basis_loads(X, y, tmp_path, monkeypatch):
+    model = KernelRegressor("tefm", n_components=8, random_state=0).fit(X, y)
+    with monkeypatch.context() as patch:  # as version 0.2 wrote it
+        patch.delattr(KernelMachine, "__getstate__")
+        old = saved_and_read(model, tmp_path / "model.skops")
+        assert isinstance(old.feature_map_, SubspaceEmbedding)
+    np.testing.assert_array_equal(old.predict(X), model.predict(X))
+
+
+def test_a_file_keeps_the_basis_where_more_than_predictions_needs_it(X, y, tmp_path):
+    path, targets = tmp_path / "model.skops", np.random.default_rng(0).normal(size=(40, 7))
+    many = KernelRegressor("tefm", n_components=3, random_state=0).fit(X, targets)
+    sure = KernelRegressor("tefm", n_components=8, posterior=True, random_state=0).fit(X, y)
+    for model in (many, sure):
+        read = saved_and_read(model, path)
+        assert isinstance(read.feature_map_, SubspaceEmbedding)
+        np.testing.assert_array_equal(read.predict(X), model.predict(X))
+    np.testing.assert_array_equal(read.predict(X, return_std=True)[1], sure.predict(X, True)[1])
+
+
+def test_a_warm_start_of_a_file_fits_the_map_again(X, y):
+    model = KernelRegressor("tefm", n_components=8, warm_start=True, random_state=0).fit(X, y)
+    again = pickled(model, None).fit(X, y)
+    assert isinstance(again.feature_map_, SubspaceEmbedding)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), atol=1e-6)
+
+
+def test_a_file_of_a_subspace_of_an_exact_kernel_has_no_posterior(X, y):
+    model = KernelRegressor(SubspaceEmbedding("exact", 8), random_state=0).fit(X, y)
+    for each in (model, pickled(model, None)):
+        with pytest.raises(ValueError, match=r"return_std=True needs"):
+            each.predict(X, return_std=True)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from mercer import penalties
 from mercer.designs import Dense
+from mercer.losses import Squared
 from mercer.penalties import L1, L2, PENALTIES, ElasticNet, RKHSNorm
+from mercer.problem import Problem
 
 
 @pytest.fixture(params=list(PENALTIES.values()))
@@ -219,12 +221,11 @@ def test_rkhs_norm_has_other_strengths(norm, other):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"matrix": None}, "matrix must be the kernel matrix of the landmarks; got None"),
         ({"matrix": Dense(np.ones((2, 3)))}, r"matrix must be square; got shape \(2, 3\)"),
         ({"jitter": -1.0}, "jitter must be at least 0 and finite; got -1.0"),
         ({"alpha": np.inf}, "alpha must be at least 0 and finite; got inf"),
     ],
-    ids=["no matrix", "not square", "jitter", "alpha"],
+    ids=["not square", "jitter", "alpha"],
 )
 def test_rkhs_norm_checks_what_it_is_told(arguments, message):
     with pytest.raises(ValueError, match=message):
@@ -241,3 +242,11 @@ def test_rkhs_norm_has_neither_prox_nor_conjugate(norm):
         norm.prox(np.ones(9), 1.0)
     with pytest.raises(NotImplementedError, match="no conjugate"):
         norm.conjugate(np.ones(9))
+
+
+def test_a_problem_refuses_an_rkhs_norm_without_matrix():
+    problem = Problem(Dense(np.eye(2)), np.ones(2), Squared(), L2())
+    with pytest.raises(ValueError, match=r"penalty must have the kernel matrix.*matrix=None"):
+        problem.with_penalty(RKHSNorm())
+    with pytest.raises(ValueError, match=r"penalty must have the kernel matrix.*matrix=None"):
+        Problem(Dense(np.eye(2)), np.ones(2), Squared(), RKHSNorm())

@@ -79,7 +79,7 @@ Alphas = Annotated[
 ]
 LossName = Annotated[
     str | None,
-    _valued("NAME", "squared, huber, logistic, squared_hinge, smooth_hinge, multinomial."),
+    _valued("NAME", "squared, huber, logistic, hinge, squared_hinge, smooth_hinge, multinomial."),
 ]
 SolverName = Annotated[str | None, _valued("NAME", "auto, cholesky, cg, block, newton-cg, cd.")]
 Checkpoint = Annotated[

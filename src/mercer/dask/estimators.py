@@ -95,7 +95,7 @@ class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
     ----------
     {feature_map, kernel, gamma, n_components}
     loss : str or a loss, default="squared"
-        "squared", "logistic", "squared_hinge", "smooth_hinge", "multinomial" or "sigmoid".
+        "squared", "logistic", "hinge", "squared_hinge", "smooth_hinge", "multinomial" or "sigmoid".
     {penalty, alpha, l1_ratio, solver, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
     {warm_start, alphas, gamma_path, selection}
     validation_fraction : float, default=0.2

@@ -76,7 +76,7 @@ class LocalKernelClassifier(DaskClassifier, estimators.LocalKernelClassifier):
     ----------
     {kernel, gamma}
     loss : str or a loss, default="squared"
-        "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
+        "squared", "logistic", "hinge", "squared_hinge", "smooth_hinge" or "multinomial".
     {alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
     {alphas, validation_fraction, class_weight, client}
 

@@ -193,14 +193,17 @@ class ShardedRows:
     def in_span(
         self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
     ) -> tuple[Design, Penalty]:
-        """A design and the penalty that "l2" means for it."""
+        """A design and its penalty on the squared norm of the function."""
         map_ = design.facts.preprocessing.feature_map  # type: ignore[attr-defined]
-        if not is_ridge or not isinstance(map_, maps.Nystroem) or map_.normalization_ is not None:
+        if not is_ridge:
             return design, penalty
+        if not isinstance(map_, maps.Nystroem) or map_.normalization_ is not None:
+            return design, L2(penalty.alpha)
+        jitter = getattr(penalty, "jitter", 0.0)
         if isinstance(map_, maps.ExactKernel):
-            return design, RKHSNorm(penalty.alpha, design)
+            return design, RKHSNorm(penalty.alpha, design, jitter)
         landmarks = KernelColumns(map_.landmarks_, map_.kernel_, n_jobs=map_.n_jobs)
-        return design, RKHSNorm(penalty.alpha, landmarks)
+        return design, RKHSNorm(penalty.alpha, landmarks, jitter)
 
     def problem(
         self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool

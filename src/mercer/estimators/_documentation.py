@@ -77,7 +77,8 @@ MACHINES = SHARED | entries(
         Term added to the mean loss. "l2" is ``alpha / 2 * ||w||^2``; "l1" is ``alpha * ||w||_1``,
         which sets most weights to zero; "elastic-net" mixes both. A penalty object has its own
         alpha, and ``penalties.L2`` penalises ``||w||^2`` even for maps whose features are kernels
-        at rows.
+        at rows. ``penalties.RKHSNorm(alpha, jitter=...)`` is the squared norm of the function at
+        the map's landmarks, plus ``jitter * ||w||^2``; it follows ``kernel`` and ``gamma``.
     alpha : float or None, default=None
         Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
         instead of n_samples) for "l2", and 0.01 times the least strength that sets all weights to

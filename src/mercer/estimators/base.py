@@ -39,7 +39,7 @@ __all__ = ["FeatureModel", "Listener", "described", "listening", "raise_if_inter
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
 _OF_CLUSTERS = {"n_rebuilt_", "n_workers_"}  # what fits over many machines tell besides
-_FLAGS = {"fit_intercept", "posterior", "preconditioned", "scale", "warm_start"}
+_FLAGS = {"fit_intercept", "polish", "posterior", "preconditioned", "scale", "warm_start"}
 
 
 class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):

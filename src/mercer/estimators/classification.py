@@ -171,8 +171,9 @@ class KernelClassifier(Classification, KernelMachine):
     ----------
     {feature_map, kernel, gamma, n_components}
     loss : str or a loss, default="squared"
-        "squared", "logistic", "squared_hinge", "smooth_hinge", "multinomial" or "sigmoid". The
-        sigmoid loss of a row is at most 1, so that wrong labels have little effect.
+        "squared", "logistic", "hinge", "squared_hinge", "smooth_hinge", "multinomial" or "sigmoid".
+        "hinge" is that of support vector machines, with about ``1 / (n_samples * alpha)`` for C.
+        The sigmoid loss of a row is at most 1, so that wrong labels have little effect.
     {penalty, alpha, l1_ratio, solver, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
     {warm_start, alphas, gamma_path, selection}
     validation_fraction : float, default=0.2

@@ -425,7 +425,7 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     ----------
     {kernel, gamma}
     loss : str or a loss, default="squared"
-        "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
+        "squared", "logistic", "hinge", "squared_hinge", "smooth_hinge" or "multinomial".
     {alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
     {alphas, validation_fraction, device, class_weight}
 

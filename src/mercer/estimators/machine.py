@@ -106,6 +106,14 @@ class KernelMachine(FeatureModel):
             map_ = self._map_named("exact" if suits else "binning")
         else:
             map_ = self._stated_map()
+        if is_ridge and getattr(self.penalty, "jitter", False):  # a term in the landmarks' weights
+            if not isinstance(map_, maps.Nystroem):
+                raise ValueError(
+                    "penalty must have jitter=0 for features that are not the kernel at "
+                    f"landmarks; got {self.penalty!r} with {type(map_).__name__}; "
+                    "feature_map='nystroem' takes it."
+                )
+            return map_.set_params(whiten=False)
         return best_form(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
 
     def _fit_design(
@@ -209,7 +217,7 @@ class KernelMachine(FeatureModel):
                 "LocalKernelClassifier fit one by one."
             )
         penalty = self._resolve_penalty(rows.total_weight)
-        if self.alpha is None and self.alphas is None and self._is_ridge():
+        if self.alpha is None and self.alphas is None and is_name(self.penalty, "l2"):
             unit = rows.unit(self._loss_)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
         design, penalty = rows.in_span(design, penalty, self._is_ridge(), self._loss_)
@@ -276,7 +284,9 @@ class KernelMachine(FeatureModel):
         self._adopt_result(solver, replace(results[place], interrupted=interrupted))
 
     def _is_ridge(self) -> bool:
-        return is_name(self.penalty, "l2")
+        """Whether the penalty is the squared norm of the function, whatever the features."""
+        unbound = isinstance(self.penalty, penalties.RKHSNorm) and self.penalty.matrix is None
+        return unbound or is_name(self.penalty, "l2")
 
     # -- kernel matrices -------------------------------------------------------------------------
 
@@ -352,6 +362,29 @@ class KernelMachine(FeatureModel):
         default = _ALPHA / total_weight
         alpha = default if self.alpha is None else self.alpha
         return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)
+
+    # -- files and copies ------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes; instead of a subspace embedding with weights w, its base with Q w."""
+        state = super().__getstate__()
+        map_, coef = state.get("feature_map_"), state.get("map_coef_")
+        if not isinstance(map_, maps.SubspaceEmbedding) or coef is None or "_posterior_" in state:
+            return state
+        if coef.size > map_.n_features_out_**2:  # Q is smaller than Q w, and predictions use it
+            return state
+        # A warm start and the posterior of a base that keeps rows would be those of another model.
+        state = {n: v for n, v in state.items() if n not in ("_settings_", "_total_weight_")}
+        state |= {"feature_map_": map_.base_, "map_coef_": map_.of_base(coef.T).T}
+        if "coef" in state.get("path_", {}):
+            coefs = np.stack([map_.of_base(each.T).T for each in state["path_"]["coef"]])
+            state["path_"] = {**state["path_"], "coef": coefs}
+        return state
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self))
+        return other
 
     def _check_state(self) -> None:
         super()._check_state()

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from mercer import solvers
 from mercer._runtime.arrays import Matrix, check_memory, row_chunks
 from mercer._runtime.rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
-from mercer.designs import Design, KernelColumns
+from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.penalties import Penalty
@@ -106,9 +106,7 @@ class Rows:
         self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
     ) -> tuple[Design, Penalty]:
         """A design and its penalty as solvers take them: see ``forms.in_span``."""
-        if isinstance(design, KernelColumns):
-            return in_span(design, penalty, is_ridge, loss)
-        return design, penalty
+        return in_span(design, penalty, is_ridge, loss)
 
     def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The problem of a design of these rows."""

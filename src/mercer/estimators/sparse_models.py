@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from mercer import penalties, solvers
+from mercer import penalties
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.validation import is_name, name_from, positive_integer
 from mercer.estimators._documentation import SHARED, documented, entries
@@ -23,16 +23,35 @@ from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import held_out, responses, split_key
 from mercer.losses import Loss
-from mercer.maps import FeatureMap, RandomBinning
+from mercer.maps import FeatureMap, RandomBinning, RandomPerceptron, RandomStump
 from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.problem import Problem
-from mercer.solvers import Selection, Solver, Stream, WorkingSet
+from mercer.solvers import (
+    AsyncSVRG,
+    BestOfSome,
+    BestStump,
+    Boosting,
+    CoordinateDescent,
+    Perceptrons,
+    Selection,
+    Solver,
+    Stream,
+    WorkingSet,
+    polished,
+)
+from mercer.solvers.working_set import Source
 
 __all__ = ["SparseKernelClassifier", "SparseKernelRegressor"]
 
 _N_COLUMNS = 256  # drawn in a round, unless the map says otherwise
 _N_GRIDS = 64
 _CV_ALPHAS = 10.0 ** np.arange(-0.5, -3.75, -0.25)  # shares of the least that leaves no weights
+_INNER: dict[str, Callable[..., Solver]] = {
+    **dict.fromkeys(("auto", "cd"), CoordinateDescent),
+    "async": AsyncSVRG,
+    "asydsskl": AsyncSVRG.asydsskl,
+    "boosting": CoordinateDescent,
+}
 _TEXTS = SHARED | entries(
     """
     feature_map : str or map, default="fourier"
@@ -54,8 +73,16 @@ _TEXTS = SHARED | entries(
     max_rounds : int, default=20
         Largest number of rounds, >= 1. The search ends earlier if two rounds in a row lower the
         objective by less than the share ``tol``.
-    solver : "auto", "cd", "async" or a solver, default="auto"
-        Algorithm that solves the problem of a round. "auto" is "cd", by far the faster.
+    solver : "auto", "cd", "async", "asydsskl", "boosting" or a solver, default="auto"
+        Algorithm that solves the problem of a round. "auto" is "cd", by far the faster. "asydsskl"
+        is ``solvers.AsyncSVRG.asydsskl``, asynchronous doubly stochastic steps as in the paper of
+        that name. "boosting" adds one feature per round and output by the derivatives of the loss,
+        and solves with "cd" (section 3.3 of the paper): a half-space found by a linear classifier
+        for "perceptron", the best threshold for "stump", and the best of ``n_new`` random features
+        for other maps. It ends when the feature found would get no weight, or after ``max_rounds``.
+    polish : bool, default=False
+        Whether at most three sweeps of proximal steps along all selected features follow the last
+        round, which set tiny weights to zero. Stochastic steps ("async", "asydsskl") leave many.
     tol : float, default=1e-3
         Duality gap, relative to the objective of a constant model, at which the solver stops.
     max_iter : int, default=1000
@@ -100,7 +127,8 @@ of the sequence and the indices and weights of its features: its file takes kilo
 prediction microseconds, however many features were drawn."""
 _TEXTS["paper"] = """\
 Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
-Hilbert space, NIPS 2014."""
+Hilbert space, NIPS 2014. Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel
+learning, AAAI 2018, algorithms 1 and 2 (``solver="asydsskl"``)."""
 
 
 @dataclass(eq=False, repr=False)
@@ -130,6 +158,7 @@ class SparseMachine(FeatureModel):
     random_state: RandomStateLike = None
     warm_start: bool = False
     validation_fraction: float = 0.2
+    polish: bool = False
 
     def path(
         self, X: Any, y: Any, alphas: Iterable[float], sample_weight: Any = None
@@ -182,10 +211,12 @@ class SparseMachine(FeatureModel):
             start = self._continued(previous, source, rows.target)
         if start is None:
             self._forget()
-        search = WorkingSet(self._inner(), n_new, self.max_rounds, self.tol)
-        penalty = self._chosen_penalty(source, rows, search)
+        search = self._search(n_new)
+        penalty = self._chosen_penalty(source, rows, search, n_new)
         problem_of = self._problems(rows, penalty)
-        selection = search.solve(source, problem_of, start, listener)
+        selection = search.solve(self._offered(source, n_new), problem_of, start, listener)
+        if self.polish and not selection.interrupted:
+            selection = polished(selection, problem_of, self.n_jobs)
         self._settings_, self._width_ = settings, width
         self.alpha_ = penalty.alpha
         self._adopt_selection(selection, source, search)
@@ -204,13 +235,24 @@ class SparseMachine(FeatureModel):
         # The features of a sequence do not depend on how many there are; two will do for its start.
         return map_.set_params(scale=False, n_components=2), positive_integer(n_new, "n_new")
 
-    def _inner(self) -> Solver:
+    def _search(self, n_new: int) -> WorkingSet:
+        """The working set of the settings, or boosting with the solver of its rounds."""
         if isinstance(self.solver, Solver):
-            return self.solver
-        name = name_from(self.solver, ("auto", "cd", "async"), "solver")
-        return solvers.SOLVERS["cd" if name == "auto" else name](
-            tol=self.tol, max_iter=self.max_iter
-        )
+            return WorkingSet(self.solver, n_new, self.max_rounds, self.tol)
+        inner = _INNER[name_from(self.solver, tuple(_INNER), "solver")]
+        solver = inner(tol=self.tol, max_iter=self.max_iter)
+        if self.solver == "boosting":
+            return Boosting(solver, max_rounds=self.max_rounds)
+        return WorkingSet(solver, n_new, self.max_rounds, self.tol)
+
+    def _offered(self, stream: Stream, n_new: int) -> Source:
+        """The source of new features: the sequence, or the search of boosting."""
+        if not is_name(self.solver, "boosting"):
+            return stream
+        map_, X = stream.feature_map, stream.X
+        if isinstance(map_, RandomPerceptron):
+            return Perceptrons(X)
+        return BestStump(X) if isinstance(map_, RandomStump) else BestOfSome(map_, X, n_new)
 
     def _previous(self, settings: str, width: tuple[int, ...]) -> Self | None:
         """The fitted model whose scaler, map and features this fit begins with, if any."""
@@ -241,7 +283,9 @@ class SparseMachine(FeatureModel):
             fit_intercept=self.fit_intercept,
         )
 
-    def _chosen_penalty(self, source: Stream, rows: Rows, search: WorkingSet) -> penalties.Penalty:
+    def _chosen_penalty(
+        self, source: Stream, rows: Rows, search: WorkingSet, n_new: int
+    ) -> penalties.Penalty:
         """The penalty at a strength that is given, follows from the data, or is tried out."""
         alpha: Any = self.alpha
         follows = alpha is None or is_name(alpha, "cv")
@@ -252,22 +296,22 @@ class SparseMachine(FeatureModel):
             return checked_strength(penalty, self.alpha)
         if not follows:
             return penalty
-        problem = self._problems(rows, penalty)(source.draw(0, search.n_new)[1])
+        problem = self._problems(rows, penalty)(source.draw(0, n_new)[1])
         default = with_default_strength(problem).penalty
         if self.alpha is None or default.alpha == penalty.alpha:
             return default
         strongest = problem.alpha_max()
-        return self._best_penalty(source, rows, search, strongest * _CV_ALPHAS)
+        return self._best_penalty(source, rows, search, n_new, strongest * _CV_ALPHAS)
 
     def _best_penalty(
-        self, source: Stream, rows: Rows, search: WorkingSet, alphas: NDArray
+        self, source: Stream, rows: Rows, search: WorkingSet, n_new: int, alphas: NDArray
     ) -> penalties.Penalty:
         """The strength that predicts held-out rows best, along one path of warm starts."""
         key, target = split_key(source.feature_map, self.random_state), self._target
         strata = rows.strata(target.strata)
         held = held_out(key, rows.target, strata, self.validation_fraction)
         fitted, judged = rows.taken(~held), rows.taken(held)
-        inside, selection = Stream(source.feature_map, fitted.X), None
+        inside, selection = self._offered(Stream(source.feature_map, fitted.X), n_new), None
         scores, n_active = [], []
         for alpha in alphas:
             penalty = penalties.get(self.penalty, alpha, self.l1_ratio)
@@ -292,7 +336,8 @@ class SparseMachine(FeatureModel):
         self.feature_map_, order = _map_of(selection, source).tidied()
         # An intercept stays last.
         order = np.append(order, np.arange(selection.n_active, len(selection.coef)))
-        self._adopt(search.inner.name, selection, selection.coef[order])
+        name = "boosting" if isinstance(search, Boosting) else search.inner.name
+        self._adopt(name, selection, selection.coef[order])
         self.dual_gap_ = selection.dual_gap
         self.n_drawn_ = selection.n_drawn
         self.n_features_active_ = selection.n_active
@@ -326,6 +371,7 @@ class SparseKernelRegressor(Regression, SparseMachine):
     {fit_intercept, scale, tol, max_iter, n_jobs, random_state, warm_start}
     validation_fraction : float, default=0.2
         Share of the rows held out for ``alpha="cv"``, above 0 and below 1.
+    {polish}
 
     Attributes
     ----------
@@ -372,7 +418,7 @@ class SparseKernelClassifier(Classification, SparseMachine):
     {n_jobs, random_state, warm_start}
     validation_fraction : float, default=0.2
         Share of the rows of each class held out for ``alpha="cv"``, above 0 and below 1.
-    {class_weight}
+    {polish, class_weight}
 
     Attributes
     ----------

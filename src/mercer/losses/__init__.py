@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mercer._runtime.validation import name_from
 from mercer.losses.base import Loss
-from mercer.losses.classification import Logistic, Sigmoid, SmoothHinge, SquaredHinge
+from mercer.losses.classification import Hinge, Logistic, Sigmoid, SmoothHinge, SquaredHinge
 from mercer.losses.counts import Gamma, Poisson, Tweedie
 from mercer.losses.multinomial import Multinomial
 from mercer.losses.quantiles import Expectile, Quantile, SmoothQuantile
@@ -19,6 +19,7 @@ __all__ = [
     "Correntropy",
     "Expectile",
     "Gamma",
+    "Hinge",
     "Huber",
     "Logistic",
     "Loss",
@@ -37,7 +38,7 @@ __all__ = [
 
 _ALL = (
     *(Squared, Huber, Correntropy, Quantile, SmoothQuantile, Expectile, Poisson, Gamma, Tweedie),
-    *(Logistic, SquaredHinge, SmoothHinge, Sigmoid, Multinomial),
+    *(Logistic, Hinge, SquaredHinge, SmoothHinge, Sigmoid, Multinomial),
 )
 LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in _ALL}
 
@@ -54,7 +55,8 @@ def get(loss: str | Loss) -> Loss:
     ----------
     loss : str or Loss
         "squared", "huber", "correntropy", "quantile", "smooth_quantile", "expectile", "poisson",
-        "gamma", "tweedie", "logistic", "squared_hinge", "smooth_hinge", "sigmoid" or "multinomial".
+        "gamma", "tweedie", "logistic", "hinge", "squared_hinge", "smooth_hinge", "sigmoid" or
+        "multinomial".
 
     Raises
     ------

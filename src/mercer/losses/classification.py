@@ -11,7 +11,7 @@ from scipy.special import expit, xlogy
 
 from mercer.losses.base import Loss
 
-__all__ = ["Logistic", "Sigmoid", "SmoothHinge", "SquaredHinge"]
+__all__ = ["Hinge", "Logistic", "Sigmoid", "SmoothHinge", "SquaredHinge"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,50 @@ class SquaredHinge(Loss):
 
 
 @dataclass(frozen=True)
+class Hinge(Loss):
+    """max(0, 1 − yu), y = ±1: the loss of support vector machines.
+
+    The loss has a kink at yu = 1; ``solvers.Smoothing`` minimises smooth losses in its place.
+
+    References
+    ----------
+    Cortes and Vapnik (1995), Support-vector networks. Chen, Yang, King and Lyu, Training-efficient
+    feature map for shift-invariant kernels, IJCAI 2015, theorem 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Hinge
+    >>> Hinge().value(np.array([-1.0, 0.0, 1.0]), np.ones(3))
+    array([2., 1., 0.])
+    """
+
+    name: ClassVar[str] = "hinge"
+    is_classification: ClassVar[bool] = True
+    smooth: ClassVar[bool] = False
+    lipschitz: ClassVar[float] = np.inf
+
+    def value(self, u: NDArray, y: NDArray) -> NDArray:
+        return np.maximum(1 - y * u, 0)
+
+    def gradient(self, u: NDArray, y: NDArray) -> NDArray:
+        return -y * (y * u < 1).astype(u.dtype)
+
+    def hessian(self, u: NDArray, y: NDArray) -> NDArray:
+        return np.zeros_like(u)
+
+    def conjugate(self, a: NDArray, y: NDArray) -> NDArray:
+        return np.where((a * y <= 0) & (a * y >= -1), a * y, np.inf)
+
+    def constant(self, mean: NDArray, n_rows: int) -> NDArray:
+        return np.sign(mean)
+
+    def smoothed(self, width: float) -> Loss:
+        """The loss with a parabola of that width, in units of yu, in place of the kink."""
+        return _NarrowHinge(width)
+
+
+@dataclass(frozen=True)
 class SmoothHinge(Loss):
     """½ − v for v ≤ 0, ½ (1 − v)² up to v = 1 and 0 beyond, v = yu, y = ±1.
 
@@ -93,25 +137,40 @@ class SmoothHinge(Loss):
     name: ClassVar[str] = "smooth_hinge"
     is_classification: ClassVar[bool] = True
     lipschitz: ClassVar[float] = 1.0
+    width: ClassVar[float] = 1.0  # of the parabola
 
     def value(self, u: NDArray, y: NDArray) -> NDArray:
         short = 1 - y * u
-        clipped = np.clip(short, 0, 1)
-        return clipped * (short - 0.5 * clipped)
+        clipped = np.clip(short / self.width, 0, 1)
+        return clipped * (short - 0.5 * self.width * clipped)
 
     def gradient(self, u: NDArray, y: NDArray) -> NDArray:
-        return -y * np.clip(1 - y * u, 0, 1)
+        return -y * np.clip((1 - y * u) / self.width, 0, 1)
 
     def hessian(self, u: NDArray, y: NDArray) -> NDArray:
-        v = y * u
-        return ((v > 0) & (v < 1)).astype(u.dtype)
+        short = 1 - y * u
+        return ((short > 0) & (short < self.width)).astype(u.dtype) / self.width
 
     def conjugate(self, a: NDArray, y: NDArray) -> NDArray:
         inside = (a * y <= 0) & (a * y >= -1)
-        return np.where(inside, a * (y + 0.5 * a), np.inf)
+        return np.where(inside, a * (y + 0.5 * self.width * a), np.inf)
 
     def constant(self, mean: NDArray, n_rows: int) -> NDArray:
         return 2 * mean / (1 + np.abs(mean))
+
+
+@dataclass(frozen=True)
+class _NarrowHinge(SmoothHinge):
+    """Moreau envelope of the hinge, below it by at most width / 2; width 1 is ``SmoothHinge``.
+
+    The loops of the core have only width 1, and take a loss by its class.
+    """
+
+    width: float = 1.0  # type: ignore[misc]
+
+    @property
+    def lipschitz(self) -> float:  # type: ignore[override]
+        return 1.0 / self.width
 
 
 @dataclass(frozen=True)

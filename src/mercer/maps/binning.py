@@ -98,6 +98,16 @@ class RandomBinning(RandomGrids):
     >>> Z = RandomBinning(gamma=0.3, n_components=32, random_state=0).fit_transform(X)
     >>> Z.shape[0], set(np.diff(Z.indptr).tolist())
     (100, {32})
+
+    The paper numbers the boxes of training and test rows together, and its D counts both. A fit to
+    all these rows gives this D, at a gamma that is a number. Boxes of test rows alone have columns
+    of zeros in the training rows, so that ridge and L1 solutions give them no weight, and
+    predictions are those of a fit to the training rows, which leaves such boxes out.
+
+    >>> test = np.random.default_rng(1).normal(size=(50, 3))
+    >>> map_ = RandomBinning(gamma=0.3, n_components=32, random_state=0)
+    >>> map_.fit(X).n_features_out_, map_.fit(np.vstack([X, test])).n_features_out_
+    (247, 267)
     """
 
     kernel: str | kernels.Kernel = "laplacian"

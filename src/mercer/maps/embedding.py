@@ -41,6 +41,10 @@ class SubspaceEmbedding(Nested):
     The rows of F are computed in pieces: once to fit, once more for each power, and once for the
     features themselves. They are cached only if they take less than 256 MB.
 
+    A file or pickle of a kernel regressor or classifier with weights w of these features has the
+    base and Q w, section 3.1 of the paper, not Q: its ``feature_map_`` is then the base. A pickle
+    of the map itself has Q.
+
     Parameters
     ----------
     {base, n_components, kernel, gamma, n_base, random_state, n_jobs}

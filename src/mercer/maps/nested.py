@@ -74,7 +74,11 @@ class Nested(FeatureMap):
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         self._check_fitted()
-        return self.base_.folded(self._expand(coef).astype(coef.dtype, copy=False))
+        return self.base_.folded(self.of_base(coef))
+
+    def of_base(self, coef: NDArray) -> NDArray:
+        """A w, the weights of the base features, for weights w of these features."""
+        return self._expand(coef).astype(coef.dtype, copy=False)
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         self.base_.warn_missing(n_missing, n_rows)

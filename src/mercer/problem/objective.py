@@ -95,6 +95,7 @@ class Problem:
     ):
         self.design = design
         self.loss = loss
+        penalty.check_complete()
         self.penalty = penalty
         self.fit_intercept = bool(fit_intercept)
         self.dtype = np.dtype(design.dtype)
@@ -252,6 +253,7 @@ class Problem:
 
     def with_penalty(self, penalty: Penalty) -> Problem:
         """Copy of the problem with another penalty."""
+        penalty.check_complete()
         other = copy(self)
         other.penalty = penalty
         return other

@@ -23,7 +23,7 @@ from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.row_newton import RowNewton, newton_for
 from mercer.solvers.smoothing import Smoothing
-from mercer.solvers.working_set import Selection, Stream, WorkingSet
+from mercer.solvers.working_set import Selection, Stream, WorkingSet, polished
 
 __all__ = [
     "AsyncGreedyCD",
@@ -56,6 +56,7 @@ __all__ = [
     "leave_one_out",
     "names",
     "path",
+    "polished",
     "step_bounds",
 ]
 

@@ -294,6 +294,10 @@ class Solver:
             results[number] = last
         return [results[number] for number in range(len(alphas))]
 
+    def _for_start(self) -> Solver:
+        """The solver of the convex surrogate that a loss without convexity starts from."""
+        return self
+
     def _minimise(
         self,
         problem: Problem,
@@ -309,7 +313,7 @@ class Solver:
             easier = self._placed(problem.easier())
             with clock.phase("start"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                convex = self._minimise(easier, None, None, Clock(), shared)
+                convex = self._for_start()._minimise(easier, None, None, Clock(), shared)
             start, interrupted = convex.coef, convex.interrupted
         theta = start_of(problem, start)
         trace: list[TraceRow] = []

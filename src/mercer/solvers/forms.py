@@ -11,7 +11,7 @@ from mercer._runtime.validation import positive_integer
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
-from mercer.penalties import Penalty, RKHSNorm
+from mercer.penalties import L2, Penalty, RKHSNorm
 from mercer.solvers.machine_newton import suits_rows
 
 __all__ = ["best_form", "in_span"]
@@ -35,7 +35,7 @@ def best_form(
 
     ``map_`` is not fitted yet, and its settings are changed; ``solver`` is as the user gave it,
     ``n_samples`` the rows to be fitted, which may be on other machines; ``is_ridge`` says whether
-    the penalty is "l2" by name.
+    the penalty is the squared norm of the function.
     """
     if not isinstance(map_, maps.Nystroem):
         return map_
@@ -66,20 +66,21 @@ def best_form(
     return map_.set_params(whiten=False)
 
 
-def in_span(
-    design: KernelColumns, penalty: Penalty, is_ridge: bool, loss: Loss
-) -> tuple[Design, Penalty]:
-    """Columns of the kernel as solvers take them, with the penalty that "l2" means there.
+def in_span(design: Design, penalty: Penalty, is_ridge: bool, loss: Loss) -> tuple[Design, Penalty]:
+    """A design as solvers take it, with the penalty on the squared norm of the function.
 
-    Solvers of linear equations, and Newton's method by rows, take the design as it is and cache
-    what they like of it; Newton's method by columns takes a cached one. Other penalties than "l2"
-    are of the columns as features.
+    Solvers of linear equations, and Newton's method by rows, take kernel columns as they are and
+    cache a part of them; Newton's method by columns takes cached ones. If ``is_ridge`` is False,
+    the penalty is on the weights of the columns as features.
     """
+    if not isinstance(design, KernelColumns):
+        return design, L2(penalty.alpha) if is_ridge else penalty
     if not is_ridge:
         return Dense(design.toarray(), design.n_threads), penalty
-    if not (loss.quadratic or (design.symmetric and suits_rows(loss))):
+    jitter = getattr(penalty, "jitter", 0.0)
+    if not (loss.quadratic or (design.symmetric and suits_rows(loss) and not jitter)):
         design = design.held()
-    return design, RKHSNorm(penalty.alpha, design.landmark_design())
+    return design, RKHSNorm(penalty.alpha, design.landmark_design(), jitter)
 
 
 def _solves_systems(given: str | solvers.Solver) -> bool:

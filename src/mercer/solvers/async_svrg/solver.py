@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class _State(State):
     inner: Inner = field(repr=False)
     snapshot: Point = field(repr=False)
     best: Point = field(repr=False)  # of every output
-    first: NDArray[np.float64]  # F at the start
+    first: NDArray[np.float64]  # F of the constant model or at the start, whichever is larger
     bounds: NDArray[np.float64]  # lower bounds of the minima
     violations: NDArray[np.float64]  # of the optimality condition at ``best``
     reference: NDArray[np.float64]
@@ -114,7 +114,8 @@ class AsyncSVRG(Solver):
         Step length γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows, then three times and a
         third of the best. Whenever F rises, γ is divided by 3 and the solver returns to the best
         snapshot. In loops with a model γ starts at 0.3; it is doubled, up to 1, if steps lower F,
-        and divided by 3 if they do not.
+        and divided by 3 if they do not. A number that lets F rise above F(best constant model) is
+        refused. The convex start of a loss that is not convex takes "auto".
     batch_size : int, default=32
         Number of rows per step, drawn with replacement; all rows if there are no more.
     block_size : int or "auto", default="auto"
@@ -143,8 +144,8 @@ class AsyncSVRG(Solver):
 
     References
     ----------
-    Gu, Miao, Huo and Huang (2018), Asynchronous doubly stochastic sparse kernel learning: its form
-    is ``margins="recomputed", sampling="uniform", block_size=1``.
+    Gu, Miao, Huo and Huang (2018), Asynchronous doubly stochastic sparse kernel learning, AAAI,
+    algorithm 2: see ``AsyncSVRG.asydsskl``.
     Johnson and Zhang (2013), Accelerating stochastic gradient descent using predictive variance
     reduction. Gower, Le Roux and Bach (2018), Tracking the gradients using the Hessian: H as part
     of the correction.
@@ -195,8 +196,33 @@ class AsyncSVRG(Solver):
         name_from(self.sampling, ("auto", *SAMPLINGS), "sampling")
         name_from(self.precision, PRECISIONS, "precision")
 
+    @classmethod
+    def asydsskl(cls, **settings: Any) -> Self:
+        """AsyDSSKL as algorithm 2 of Gu et al. (2018) has it.
+
+        Steps move one coordinate each, recompute the responses of their rows, and are divided by
+        the largest curvature of one row: ``margins="recomputed", sampling="uniform",
+        block_size=1``.
+
+        Parameters
+        ----------
+        **settings
+            Other parameters of the solver, such as ``step_size`` (γ) and ``max_iter`` (S).
+
+        Examples
+        --------
+        >>> from mercer.solvers import AsyncSVRG
+        >>> AsyncSVRG.asydsskl(step_size=0.1).sampling
+        'uniform'
+        """
+        return cls(margins="recomputed", sampling="uniform", block_size=1, **settings)
+
     def criterion(self, problem: Problem) -> str:
         return "duality gap" if _has_gap(problem) else "stationarity"
+
+    def _for_start(self) -> Solver:
+        # The surrogate's curvature may be larger than that of the loss that a length is given for.
+        return replace(self, step_size="auto")
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         settings = self._settings(problem)
@@ -215,7 +241,7 @@ class AsyncSVRG(Solver):
                 inner=inner,
                 snapshot=point,
                 best=point,
-                first=point.values,
+                first=np.maximum(initial.values, point.values),
                 bounds=np.full(k, -np.inf),
                 violations=np.zeros(k),
                 reference=np.maximum(reference, least),
@@ -355,7 +381,10 @@ class AsyncSVRG(Solver):
         hint = f"{max(fine):g} is the largest tenth of it, or tenth of a tenth, that does"
         if not fine:
             hint = "none of its tenths down to 1e-8 of it does"
-        return f"step_size must let the objective fall; got {given:g}, and {hint}."
+        return (
+            f"step_size must let the objective fall; got {given:g}, and {hint}; step_size='auto' "
+            f"chooses one, and a batch_size above {self.batch_size} allows longer steps."
+        )
 
     def _check(self, problem: Problem) -> None:
         super()._check(problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +15,9 @@ from sklearn.svm import SVC, SVR
 from mercer.kernels import Gaussian
 from mercer.losses import Logistic, Squared
 from mercer.maps import RandomFourier
-from mercer.solvers import AsyncGreedyCD, DoublySGD, PairwiseCD, Selection
+from mercer.penalties import L1
+from mercer.problem import Problem
+from mercer.solvers import AsyncGreedyCD, DoublySGD, PairwiseCD, Selection, polished
 from mercer.solvers.dual.base import DualSolver, DualState
 from mercer_studies.asydsskl.data import Chosen, Loaded, Subset, error_of, score_of
 from mercer_studies.asydsskl.machines import (
@@ -23,7 +26,6 @@ from mercer_studies.asydsskl.machines import (
     dual_of,
     expansion,
     inner_solver,
-    polished,
     responses_of,
     selected,
 )
@@ -218,10 +220,10 @@ def _sparse(
     row = found.rounds[-1]
     details = {"n_drawn": found.n_drawn, "objective": row.objective, "phases": row.phases}
     if method.startswith("asydsskl"):
-        after = polished(found, some.y, loss, alpha, loaded.n_jobs)
+        problem_of = partial(Problem, y=some.y, loss=loss, penalty=L1(alpha))
+        after = polished(found, problem_of, loaded.n_jobs)
         error = error_of(loaded.task, some, responses_of(after, some.X_test))
-        size = int(np.count_nonzero(after.coef[:-1]))
-        details["polished"] = {"model_size": size, "error": error}
+        details["polished"] = {"model_size": after.n_active, "error": error}
     return details
 
 

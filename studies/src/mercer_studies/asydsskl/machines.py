@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.arrays import row_chunks
-from mercer.compare.records import quiet
 from mercer.designs import Design
 from mercer.kernels import Gaussian
 from mercer.losses import Loss
@@ -35,18 +33,15 @@ __all__ = [
     "dual_of",
     "expansion",
     "inner_solver",
-    "polished",
     "responses_of",
     "selected",
 ]
 
 BATCH, LOOPS = 32, 10  # rows of a step, and snapshots of a round
-SWEEPS = 3  # of proximal steps that polish a model
 SPARSE = ("asydsskl", "asydsskl-own", "working-set", "squared")
 """Methods with few random features; the others have support vectors, or very many features."""
 
 EPSILON = 0.1  # half the width of the tube of support vector regression
-_EXACT = 1e-9  # relative duality gap at which polishing would stop before its last sweep
 _TOLERANCE = 1e-2  # relative duality gap, or stationarity, that ends a round
 
 
@@ -69,15 +64,8 @@ def inner_solver(method: str, n_jobs: int | None, seed: int = 0, loops: int = LO
     """
     if method in ("working-set", "squared"):
         return CoordinateDescent(tol=_TOLERANCE, max_iter=200, n_jobs=n_jobs)
-    form: dict[str, Any] = {"margins": "recomputed", "sampling": "uniform", "block_size": 1}
-    return AsyncSVRG(
-        tol=_TOLERANCE,
-        max_iter=loops,
-        batch_size=BATCH,
-        n_jobs=n_jobs,
-        random_state=seed,
-        **(form if method == "asydsskl" else {}),
-    )
+    made = AsyncSVRG.asydsskl if method == "asydsskl" else AsyncSVRG
+    return made(tol=_TOLERANCE, max_iter=loops, batch_size=BATCH, n_jobs=n_jobs, random_state=seed)
 
 
 def selected(
@@ -132,33 +120,6 @@ def selected(
     if found.interrupted:
         raise KeyboardInterrupt
     return found
-
-
-def polished(
-    found: Selection, y: NDArray, loss: Loss, alpha: float, n_jobs: int | None = None
-) -> Selection:
-    """The model after at most three sweeps of proximal steps by the whole gradient.
-
-    Steps by a few rows leave many tiny weights, which these make zeros. They come after the last
-    loop and are not timed.
-
-    Parameters
-    ----------
-    found : Selection
-    y : array of shape (n,)
-    loss, alpha, n_jobs
-        As those of the search.
-
-    Returns
-    -------
-    Selection
-        With the same columns, some of whose weights may be zeros now.
-    """
-    problem = Problem(found.design, y, loss, L1(alpha))
-    solver = CoordinateDescent(tol=_EXACT, max_iter=SWEEPS, method="descent", n_jobs=n_jobs)
-    with quiet():  # it is to stop after so many sweeps
-        coef = solver.solve(problem, found.coef).coef
-    return replace(found, coef=coef)
 
 
 def responses_of(found: Selection, X: Any) -> NDArray:
