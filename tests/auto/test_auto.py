@@ -40,7 +40,9 @@ def one_candidate(monkeypatch):
     monkeypatch.setattr(TUNING, "powers", {"laplacian": (0.0,), "gaussian": ()})
     monkeypatch.setattr(TUNING, "gammas", {"laplacian": (1.0,)})
     monkeypatch.setattr(TUNING, "folds", 2)
-    monkeypatch.setattr(base.AutoKernelMachine, "_treatments", lambda *_: ([("robust", 0)], []))
+    monkeypatch.setattr(
+        base.AutoKernelMachine, "_treatments", lambda *_: ([("robust", 0)], ["numbers"])
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")

@@ -44,7 +44,9 @@ def one_candidate(monkeypatch):
     monkeypatch.setattr(TUNING, "powers", {"laplacian": (1.0,), "gaussian": ()})
     monkeypatch.setattr(TUNING, "gammas", {"laplacian": (1.0,)})
     monkeypatch.setattr(TUNING, "folds", 2)
-    monkeypatch.setattr(base.AutoKernelMachine, "_treatments", lambda *_: ([("robust", 0)], []))
+    monkeypatch.setattr(
+        base.AutoKernelMachine, "_treatments", lambda *_: ([("robust", 0)], ["numbers"])
+    )
 
 
 def table(n=160, seed=0):

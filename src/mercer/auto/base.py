@@ -39,7 +39,7 @@ from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.estimators.targets import class_weights
-from mercer.preparation import TablePreparer, TellsColumns, rows_of
+from mercer.preparation import TablePreparer, TellsColumns, label_ways, rows_of
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 
@@ -121,8 +121,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         form: Form = None
         with quiet_scores():
             try:
-                treatments, label_ways = self._treatments(X, key)
-                search.run(treatments, X.shape[1], label_ways)
+                treatments, ways = self._treatments(X, key)
+                search.run(treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = self._form(search, X, start + budget)
             except KeyboardInterrupt:
@@ -170,7 +170,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _treatments(self, X: Any, key: int) -> tuple[list[tuple[str, int]], list[str]]:
         """Settings of the ``TablePreparer`` to try: of numbers, the likeliest first, and labels."""
         if sparse.issparse(X):
-            return [("robust", 0)], []
+            return [("robust", 0)], ["numbers"]
         treatments = [("robust", 0), ("standard", 0), ("quantile", 0)]
         sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
         with warnings.catch_warnings():  # the last fit tells of columns that are left out
@@ -179,7 +179,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         n_columns = len(preparer.get_feature_names_out())
         if preparer.has_few_integers and n_columns <= max(TUNING.few_columns, 2 * X.shape[1]):
             treatments.append(("robust", TUNING.few_integers))
-        return treatments, preparer.label_ways
+        parts = [part for _, part in preparer.parts_]
+        return treatments, label_ways(parts, X.shape[0] > TUNING.looked_rows)
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
         """True if the exact kernel machine is within reach: by rows, or by the time there is."""

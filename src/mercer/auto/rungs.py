@@ -48,7 +48,7 @@ class Standing(Protocol):
 
     n_inputs: int
     treatments: Sequence[tuple[str, int]]  # of the columns, the likeliest first
-    label_ways: Sequence[str]  # other treatments of labels
+    label_ways: Sequence[str]  # treatments of labels, the likeliest first
     is_thin: bool  # whether the table has many times the rows of a trial
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials
@@ -73,7 +73,8 @@ def coarse(search: Standing) -> Waves:
     The first treatment shows the best power, the power shows the best treatment, and both are tried
     with a Gaussian kernel.
     """
-    treatments, n_inputs = search.treatments, search.n_inputs
+    n_inputs, labels = search.n_inputs, search.label_ways[0]
+    treatments = [(*treatment, labels) for treatment in search.treatments]
     lasso = [Settings(*treatments[0], power=1.0, scales="linear", kernel="gaussian")]
     if n_inputs > TUNING.most_dense:  # quick candidates only
         equal = [Settings(*treatment, kernel="gaussian") for treatment in treatments[:2]]
@@ -84,7 +85,7 @@ def coarse(search: Standing) -> Waves:
     best = min(found, key=lambda g: rank_loss(found[g]), default=Settings(*treatments[0]))
     found |= yield _grids(Settings(*treatment, power=best.power) for treatment in treatments[1:])
     best = min(found, key=lambda g: rank_loss(found[g]), default=best)
-    found |= yield _grids(replace(best, labels=way) for way in search.label_ways)
+    found |= yield _grids(replace(best, labels=way) for way in search.label_ways[1:])
     best = min(found, key=lambda g: rank_loss(found[g]), default=best)
     powers = TUNING.powers["gaussian"]
     smooth = [replace(best, kernel="gaussian", power=power) for power in powers]

@@ -16,7 +16,16 @@ from mercer.preparation.numeric import Numbers, quantile_rows
 from mercer.preparation.quantities import Quantities
 from mercer.preparation.texts import Texts, has_long_texts, has_words, is_prose
 
-__all__ = ["LabelTreatment", "SampledLabels", "Several", "fitted_part", "other_ways"]
+__all__ = [
+    "LABELS",
+    "LabelTreatment",
+    "SampledLabels",
+    "Several",
+    "fitted_part",
+    "label_ways",
+]
+
+LABELS = ("codes", "numbers", "words")  # treatments
 
 _FOLDS = 5  # of the rows, whose codes are computed without their own targets
 
@@ -78,11 +87,18 @@ class Several:
         return [made for part in self.parts for made in part.names(name)]
 
 
-def other_ways(parts: list[Any]) -> list[str]:
-    """Settings of ``labels`` that make other columns than the parts of "numbers" do."""
+def label_ways(parts: list[Any], is_sample: bool) -> list[str]:
+    """Settings of ``labels`` worth trying, the likeliest first, by the parts of "numbers".
+
+    Labels of which hardly two rows of a sample share one are texts to its trials, but may repeat in
+    the whole table: "words" then gives the final model the columns of the trials.
+    """
+    codes = ["codes"] * any(isinstance(part, Several) for part in parts)
+    if is_sample and any(isinstance(part, Texts) for part in parts):
+        return ["words", *codes]
     coded = [part for part in parts if isinstance(part, (Counts, TargetCodes))]
     has_words = any(has_long_texts(part.texts) for part in coded)
-    return ["words"] * has_words + ["codes"] * any(isinstance(part, Several) for part in parts)
+    return ["numbers", *["words"] * has_words, *codes]
 
 
 def fitted_part(
@@ -103,8 +119,8 @@ def fitted_part(
         columns = quantities.fit_transform(labels, quantile_rows(how.key, len(labels.codes)))
         if columns is not None:
             found.append((quantities, columns))
-    has_codes = isinstance(found[-1][0], (TargetCodes, Counts))
-    if how.labels == "words" and has_codes and has_long_texts(labels.texts):
+    is_coded = isinstance(found[-1][0], (TargetCodes, Counts))
+    if how.labels == "words" and is_coded and has_long_texts(labels.texts):
         texts = Texts()
         columns = _of_texts(texts, labels, y, weights, groups, how)
         if columns.shape[1]:

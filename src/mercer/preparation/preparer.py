@@ -22,7 +22,7 @@ from mercer.preparation.columns import Columns, Reading, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
-from mercer.preparation.label_parts import LabelTreatment, Several, fitted_part, other_ways
+from mercer.preparation.label_parts import LABELS, LabelTreatment, Several, fitted_part
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import (
     TREATMENTS,
@@ -36,9 +36,7 @@ from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
 from mercer.preparation.recognition import FORMATS
 from mercer.preparation.texts import Texts
 
-__all__ = ["LABELS", "TablePreparer", "treated"]
-
-LABELS = ("codes", "numbers", "words")
+__all__ = ["TablePreparer", "treated"]
 
 
 class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
@@ -326,11 +324,6 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def has_few_integers(self) -> bool:
         """Whether some column of few whole numbers became a column for each of them."""
         return any(isinstance(part, Values) for _, part in self.parts_)
-
-    @property
-    def label_ways(self) -> list[str]:
-        """Settings of ``labels``, besides "numbers", that make other columns of this table."""
-        return other_ways([part for _, part in self.parts_])
 
     # -- fitting -----------------------------------------------------------------------------
 
