@@ -327,7 +327,7 @@ def cases(name: str, way: str, seed: int = 0) -> tuple[dict[str, Any], Iterator[
     """What a model of the zoo gives, and its mutations with functions that make the model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = zoo()[name]()
+        model = pickle.loads(pickle.dumps(zoo()[name]()))  # of a subspace, its base is kept
     rng = np.random.default_rng(seed)
     blob = pickle.dumps(model)
 

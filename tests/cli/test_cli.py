@@ -285,7 +285,7 @@ WRONG = [
     ((*FIT, "--n-components", "0"), 1, "n_components"),
     ((*FIT, "--map", "bining"), 1, "binning"),
     ((*FIT, "--kernel", "rbff"), 1, "kernel"),
-    ((*FIT, "--loss", "hinge"), 1, "loss"),
+    ((*FIT, "--loss", "hinges"), 1, "loss"),
     ((*FIT, "--solver", "magic"), 1, "solver"),
     ((*FIT, "--n-jobs", "0"), 1, "n_jobs"),
     (("predict", "none.skops", "table.csv", "--out", "p.csv"), 1, "cannot read none.skops"),

@@ -322,7 +322,13 @@ def test_two_sets_of_trees_are_told_apart():
         rng.normal(size=(99, 2)), range(99)
     )
     chosen = {"numbers": "robust", "max_integers": 9, "power": 0.5, "turned": True}
-    chosen |= {"scales": "machine", "kernel": "laplacian", "gamma": 2.0, "ridge": 0.1}
+    chosen |= {
+        "labels": "words",
+        "scales": "machine",
+        "kernel": "laplacian",
+        "gamma": 2.0,
+        "ridge": 0.1,
+    }
     model = SimpleNamespace(
         best_settings_=chosen | {"transform": "log"},
         partner_settings_=chosen | {"numbers": "quantile", "scales": "cosines"},
@@ -331,10 +337,11 @@ def test_two_sets_of_trees_are_told_apart():
         kernel_machine_=machine,
     )
     words = report_words.words_of_choice(model)
-    assert "4 trees cut 99 rows into" in words[3]
-    assert words[1] != words[7]
-    assert "logarithm" in words[4]
-    assert "ranks" in words[6]
+    assert "4 trees cut 99 rows into" in words[4]
+    assert words[1].startswith("Labels also count by the words")
+    assert words[2] != words[9]
+    assert "logarithm" in words[5]
+    assert "ranks" in words[7]
     assert words[-1].startswith("The fit was interrupted")
 
 

@@ -383,7 +383,7 @@ class KernelMachine(FeatureModel):
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
-        other.__dict__.update(vars(self))
+        other.__setstate__(super().__getstate__())  # with Q, which a copy need not store
         return other
 
     def _check_state(self) -> None:
