@@ -61,6 +61,11 @@ def test_units_of_one_dimension_become_the_commonest_one():
     )
 
 
+def test_bare_numbers_are_in_the_commonest_unit():
+    texts = [f"{i} m" for i in range(1, 50)] + ["7", "90 cm"]
+    np.testing.assert_allclose(values_of(texts)[-2:, 0], [7.0, 0.9])
+
+
 def test_words_for_thousands_multiply():
     texts = [f"{i / 4} Lacs" for i in range(1, 50)] + ["2 Cr", "900 K"]
     np.testing.assert_allclose(values_of(texts)[-2:, 0], [200.0, 9.0])

@@ -19,8 +19,8 @@ __all__ = ["Quantities"]
 _SHARE = 0.6  # least share of the rows whose texts have a common form
 _RARE = 0.002  # share of the rows below which a form is not read
 _MOST_FORMS = 40
-_MOST_NUMBERS = 4  # numbers in a text, and
-_MOST_LETTERS = 24  # letters beside them, above which it is a sentence
+_MOST_NUMBERS = 4  # numbers in a text
+_MOST_LETTERS = 24  # letters beside the numbers; a text of more is a sentence
 _QUANTITIES = 3  # read from a text at most, each with its width if it is a range
 _KNOWN = 0.05  # least share of the rows that have a quantity
 _LEAST_VALUES = 3  # different numbers, below which the label alone says as much
@@ -216,8 +216,12 @@ def _commonest_unit(found: Sequence[list[_Quantity]], counts: NDArray, which: in
 
 
 def _factor(unit: str, commonest: str) -> float:
-    """Factor of numbers in a unit; NaN for a known unit of another dimension."""
-    if unit == commonest:
+    """Factor of numbers in a unit; NaN for a known unit of another dimension.
+
+    A bare number is in the commonest unit if that has a dimension: beside "5 m", "7" is 7 metres.
+    """
+    is_bare = not unit and any(commonest in units for units in _DIMENSIONS)
+    if unit == commonest or is_bare:
         return 1.0
     for units in _DIMENSIONS:
         if unit in units and commonest in units:

@@ -123,8 +123,11 @@ class Texts:
     def _choose(self, counts: Any, met: NDArray[np.int64]) -> None:
         """Know the n-grams of two rows or more; ``met`` counts the rows of every text."""
         in_rows = np.bincount(counts.indices, met[_row_of(counts)], minlength=_HASHES)
-        order = np.argsort(-in_rows, kind="stable")[:_MOST_KNOWN]
-        self.hashes = np.sort(order[in_rows[order] > 1])
+        known = np.flatnonzero(in_rows > 1)
+        if len(known) > _MOST_KNOWN:
+            most = np.argsort(-in_rows[known], kind="stable")[:_MOST_KNOWN]
+            known = np.sort(known[most])
+        self.hashes = known
         self.weights = 1 + np.log((1 + met.sum()) / (1 + in_rows[self.hashes]))
 
     def _counts(self, texts: list[str]) -> Any:

@@ -95,9 +95,8 @@ class Smoothing(Solver):
             first = problem.initial()
             constant = problem.at(first).values
             width = float(np.max(constant))
-            if width > 0 and np.array_equal(
-                theta, first
-            ):  # where a hinge has no curvature for Newton's method
+            # At the constant model a hinge may have no curvature for Newton's method.
+            if width > 0 and np.array_equal(theta, first):
                 theta = problem.with_loss(problem.loss.smoothed(width)).initial()
             point = problem.at(theta)
         size = np.atleast_1d(problem.row_mean(np.abs(problem.y)))
