@@ -436,6 +436,18 @@ def _texts() -> Iterator[Call]:
     })  # fmt: skip
 
 
+def _shapley() -> Iterator[Call]:
+    d, n, m, k = 3, 4, 9, 2
+    for planes, dtype in ((1, np.float32), (2, np.float64)):
+        for name, shape in (("values", (n, d + 1, k)), ("interactions", (n, d, d, k))):
+            yield Call(f"shapley_{name}", lambda planes=planes, dtype=dtype, shape=shape: {
+                "factors": np.full((planes, d, n, m), 0.5, dtype),
+                "means": np.full((planes, d, m), 0.25, dtype),
+                "coef": np.ones((planes, k, m), dtype), "nodes": np.array([0.2, 0.8]),
+                "weights": np.array([0.5, 0.5]), "out": np.zeros(shape), "n_threads": 2,
+            }, frozenset({"out"}))  # fmt: skip
+
+
 def calls() -> list[Call]:
     """All of them."""
     from _core_calls_duals import duals
@@ -443,4 +455,4 @@ def calls() -> list[Call]:
     from _core_calls_leaves import leaves, trees
 
     groups = (_random, _binning, _products, _cosines, kernels, fixed, leaves, trees, _descent)
-    return [call for group in (*groups, _steps, duals, _texts) for call in group()]
+    return [call for group in (*groups, _steps, duals, _texts, _shapley) for call in group()]

@@ -82,6 +82,7 @@ void add_dual(nb::module_& m);       // bindings_dual.cpp
 void add_kernels(nb::module_& m);    // bindings_kernels.cpp
 void add_leaves(nb::module_& m);     // bindings_leaves.cpp
 void add_partition(nb::module_& m);  // bindings_partition.cpp
+void add_shapley(nb::module_& m);    // bindings_shapley.cpp
 void add_svrg(nb::module_& m);       // bindings_svrg.cpp
 void add_text(nb::module_& m);       // bindings_text.cpp
 void add_weighted(nb::module_& m);   // bindings_weighted.cpp
@@ -118,5 +119,6 @@ NB_MODULE(_core, m) {
     add_dual(m);
     add_leaves(m);
     add_partition(m);
+    add_shapley(m);
     add_text(m);
 }

@@ -902,6 +902,36 @@ def route_rows(
     The number of threads changes no bit.
     """
 
+def shapley_values(
+    factors: _Floats,
+    means: _Floats,
+    coef: _Floats,
+    nodes: _Float64s,
+    weights: _Float64s,
+    out: _Float64s,
+    n_threads: int,
+) -> None:
+    """out (n, d + 1, k): Shapley values of d players in n rows for k functions, then the functions.
+
+    A function is the sum over m centres of coef (planes, k, m) times the product over players
+    of factors (planes, d, n, m); means (planes, d, m) take the place of factors that are not
+    known. There is one plane of real numbers, or two of complex ones, of which the real part
+    counts. Integrals over [0, 1] are sums over nodes.
+    """
+
+def shapley_interactions(
+    factors: _Floats,
+    means: _Floats,
+    coef: _Floats,
+    nodes: _Float64s,
+    weights: _Float64s,
+    out: _Float64s,
+    n_threads: int,
+) -> None:
+    """out (n, d, d, k): Shapley interaction indices of pairs of players, as for
+    ``shapley_values``; 0 on the diagonal.
+    """
+
 def token_hashes(
     characters: _Uint32s,
     starts: _Int64s,

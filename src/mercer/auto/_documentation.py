@@ -35,12 +35,11 @@ AUTOMATIC = SHARED | entries(
         treatment or other input scales, chosen by the loss of the mean on held-out rows. None if
         the model is a single pipeline.
     feature_importances_ : ndarray of shape (n_features_in_,)
-        Permutation importance per input column: the fall of the score on held-out rows when the
-        values of the column are permuted. The score is ``scoring``, else R2 or the share of correct
-        classes. It is about 0, of either sign, for a column that does not help or that repeats
-        others. It is measured on up to 1000 rows with an exact machine of up to 1000 other rows in
-        the best settings. With more than 2000 columns only the 1000 that change predictions most
-        are permuted; the others get 0.
+        Mean absolute Shapley value per input column over up to 300 training rows, in the unit of
+        the responses, averaged over outputs; see :func:`mercer.explain.shapley_values`. 0 for a
+        column that the model does not use. Computed when it is first read, from fewer rows and by
+        sampling where values are not exact. With more than 500 columns only the 200 with the
+        largest ``input_shares_`` are told apart; the others get 0.
     input_shares_ : ndarray of shape (n_features_in_,)
         Share of each input column in the distance between rows that the kernel uses; the shares sum
         to 1. If input scales are not learned, a column of no use for predictions has a share too;

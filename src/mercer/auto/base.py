@@ -26,9 +26,8 @@ from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
-from mercer.auto.means import MeanModel
+from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
@@ -39,11 +38,13 @@ from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.estimators.targets import class_weights
+from mercer.explain.members import mean_sizes
 from mercer.preparation import TablePreparer, TellsColumns, label_ways, rows_of
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 
 _MOST_HELD = 3000  # rows of ``held_out_``: with predictions of two classes, 120 kB
+_BACKGROUND_ROWS = 300  # treated rows by which a model explains itself: 24 kB of 20 columns
 
 
 class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimator):
@@ -104,7 +105,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             raise MemoryError(f"{what}; fit to fewer rows, or to fewer columns.") from error
 
     def _search_and_fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
-        self.__dict__.pop("best_estimator_", None)  # of an earlier fit
+        for name in ("best_estimator_", "_importances"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         start = time.perf_counter()
         budget = np.inf
         if self.time_budget is not None:
@@ -129,8 +131,6 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 self.interrupted_ = True
             searched = time.perf_counter()
             self._keep(search)
-            by_judge = None if scorer is None and goal.weights is None else judge.of_predictions
-            self.feature_importances_ = permutation_importances(search, X.shape, budget, by_judge)
         search.forget_rows()  # the last fit may need their memory
         if not self.interrupted_:
             self._fit_finally(X, y, search, key, form, start + TUNING.end_share * budget, monitor)
@@ -349,14 +349,20 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     def __getstate__(self) -> dict[str, Any]:
         """State without ``held_out_``: targets of single rows are no part of a model file."""
-        return {k: v for k, v in super().__getstate__().items() if k != "held_out_"}
+        left_out = "held_out_", "_importances"
+        return {k: v for k, v in super().__getstate__().items() if k not in left_out}
 
     def _measure_inputs(self, X: Any, key: int) -> None:
-        """Set the share of the distance between rows that is due to each input column."""
+        """Set the shares of the input columns in distances, and rows that explain the model.
+
+        The rows are those of ``Recipe``'s first step, so that scales need not be inverted.
+        """
         sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
-        shares = []
+        shares, self._background = [], []
         for pipeline in self._pipelines():
-            rows = pipeline[:-1].transform(sample)
+            treated = pipeline["preparer"].transform(sample)
+            self._background.append(treated[:_BACKGROUND_ROWS].copy())
+            rows = pipeline["scaler"].transform(treated)
             spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
             origins = pipeline["preparer"].origins_[pipeline["scaler"].scales_ != 0]
             sums = np.bincount(origins, np.asarray(spread).ravel(), minlength=X.shape[1])
@@ -381,7 +387,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
-        state.array("feature_importances_", (self.n_features_in_,), "d")
+        for rows in vars(self).get("_background", []):
+            state.check("_background", "hold rows", getattr(rows, "ndim", 0) == 2)
 
     def _score(self, X: Any, y: Any, sample_weight: Any, usual: Callable[..., float]) -> float:
         """Score of predictions by ``scoring``, or by ``usual`` without it."""
@@ -406,6 +413,25 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def kernel_machine_(self) -> Any:
         """Kernel machine of ``best_estimator_``; the first one if it is a mean of pipelines."""
         return self._pipelines()[0].named_steps["model"]
+
+    @property
+    def feature_importances_(self) -> NDArray:
+        """Mean absolute Shapley value of every input column, computed when it is first read."""
+        self._check_fitted()
+        if "_importances" not in vars(self):
+            self._importances = mean_sizes(self)
+        return self._importances
+
+    def explained_members(self) -> tuple[list[tuple[float, Any, Any]], str]:
+        """Shares, fitted pipelines and rows of a background of each, and the unit of responses."""
+        pipelines = self._pipelines()
+        trees = [tree_count(pipeline) for pipeline in pipelines] if len(pipelines) > 1 else [1]
+        kept = vars(self).get("_background", [None] * len(pipelines))
+        shares = [count / sum(trees) for count in trees]
+        unit = "target" if self._target_kind == "continuous" else "decision function"
+        if isinstance(self.best_estimator_, LogTargetRegressor):
+            unit = "logarithm of the target"
+        return list(zip(shares, pipelines, kept, strict=True)), unit
 
     @property
     def columns_(self) -> dict[str, NDArray]:

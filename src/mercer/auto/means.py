@@ -16,7 +16,7 @@ from mercer.estimators.local import LocalKernelClassifier, LocalKernelMachine, L
 from mercer.estimators.targets import winners
 from mercer.preparation import TablePreparer
 
-__all__ = ["MeanClassifier", "MeanModel", "MeanRegressor", "answer"]
+__all__ = ["MeanClassifier", "MeanModel", "MeanRegressor", "answer", "tree_count"]
 
 
 class MeanModel(Checked, BaseEstimator):
@@ -90,7 +90,7 @@ class MeanModel(Checked, BaseEstimator):
         """The mean response, each pipeline counted by its trees."""
         self._check_fitted()
         responses = [answer(pipeline, method, X) for pipeline in self.pipelines_]
-        trees = np.array([p[-1].feature_map_.partition_.roots.size for p in self.pipelines_])
+        trees = np.array([tree_count(pipeline) for pipeline in self.pipelines_])
         return np.tensordot(trees / trees.sum(), np.stack(responses), axes=1)
 
     def _check_state(self) -> None:
@@ -114,6 +114,11 @@ def answer(estimator: Any, method: str, X: Any) -> NDArray:
         estimator = estimator.steps[-1][1]
     said: NDArray = getattr(estimator, method)(X)
     return said
+
+
+def tree_count(pipeline: Pipeline) -> int:
+    """Number of trees of a fitted pipeline that ends in a local machine."""
+    return len(pipeline[-1].feature_map_.partition_.roots)
 
 
 class _Treatment:

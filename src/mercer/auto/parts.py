@@ -69,12 +69,6 @@ class Part:
         """Treat rows and learn scales now rather than when they are asked for."""
         self.scales(settings)
 
-    def origins(self, settings: Settings) -> NDArray[np.int64]:
-        """For every treated column the column of the table that it was made of."""
-        self.rows(settings)
-        origins: NDArray[np.int64] = self.made["origins", *settings.treatment]
-        return origins
-
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The first ``n_rows`` rows to fit, and all rows to predict, in learned scales."""
         fitted, held = self.rows(settings)
@@ -124,7 +118,6 @@ class Part:
             columns = self._once("columns", self._columns)
             rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
             fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
-        self.made["origins", numbers, max_integers, labels] = preparer.origins_
         return _short(fitted), _short(held)
 
     def _columns(self) -> tuple[Columns, Columns]:

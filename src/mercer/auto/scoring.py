@@ -104,10 +104,6 @@ class Judge:
         """The score of responses to some rows, the greater the better."""
         return self.goal.score(responses, rows, transform)
 
-    def of_predictions(self, predictions: NDArray, rows: NDArray) -> float:
-        """The score of responses in the unit of the targets."""
-        return self.score(predictions, rows, "identity")
-
 
 class ByScorer(Judge):
     """Judges responses to held-out rows by a scorer.

@@ -1,4 +1,4 @@
-"""The command line: ``mercer fit | predict | show | compare | datasets | info``."""
+"""The command line: ``mercer fit | predict | explain | show | compare | datasets | info``."""
 
 from __future__ import annotations
 

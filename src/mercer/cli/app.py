@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mercer._runtime.messages import printable
-from mercer.cli import compare, fit, model_card, predict, show
+from mercer.cli import compare, explain, fit, model_card, predict, show
 from mercer.cli.options import LIMIT, say
 
 FAILED, WRONG_USAGE = 1, 2
@@ -130,6 +130,7 @@ def _start(
 for _name, _run, _example in (
     ("fit", fit.fit, "fit flats --target price --out model.skops"),
     ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
+    ("explain", explain.explain, "explain model.skops new.csv --out why.html"),
     ("show", model_card.show, "show model.skops"),
     ("compare", compare.compare, "compare letter"),
     ("datasets", show.list_datasets, "datasets --json"),

@@ -25,6 +25,8 @@ _SHOWN = 200  # letters of a path in a message
 # Columns of mercer's predictions, behind those that --id names.
 _PREDICTED = re.compile(r"(prediction|probability|quantile|in_set|low|high)(_.*)?", re.DOTALL)
 
+_EXPLAINED = re.compile(r"(base|value|error)(_.*)?", re.DOTALL)  # the same of Shapley values
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -59,14 +61,25 @@ def _is_page(path: Path) -> bool:
         return b'<meta name="generator" content="mercer">' in file.read(_START)
 
 
-def _is_predictions(path: Path) -> bool:
+def _names_in(path: Path) -> Sequence[str]:
+    """Names of the columns of a CSV or Parquet file."""
     if path.suffix.lower() in PARQUET:
         from pyarrow import parquet
 
         names: Sequence[str] = parquet.read_schema(path).names
-    else:
-        with path.open(encoding="utf-8", newline="") as file:
-            names = next(csv.reader([file.readline(_START)]))
+        return names
+    with path.open(encoding="utf-8", newline="") as file:
+        return next(csv.reader([file.readline(_START)]))
+
+
+def _is_explanation(path: Path) -> bool:
+    names = _names_in(path)
+    first = next(at for at, name in enumerate(names) if re.fullmatch(r"base(_.*)?", name))
+    return all(_EXPLAINED.fullmatch(name) for name in names[first:])
+
+
+def _is_predictions(path: Path) -> bool:
+    names = _names_in(path)
     first = next(at for at, name in enumerate(names) if re.fullmatch(r"prediction(_\d+)?", name))
     return all(_PREDICTED.fullmatch(name) for name in names[first:])
 
@@ -87,6 +100,7 @@ MODEL = Kind("a model file", (), _is_model)
 PAGE = Kind("a report page", (".html", ".htm"), _is_page)
 PREDICTIONS = Kind("a file of predictions", ("", ".csv", ".txt", *PARQUET), _is_predictions)
 
+EXPLANATIONS = Kind("a file of Shapley values", ("", ".csv", ".txt", *PARQUET), _is_explanation)
 RECORDS = Kind("a file of records", (".jsonl",), _is_records)
 FIGURE = Kind("a figure", (".png",), _is_figure)
 

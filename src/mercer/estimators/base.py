@@ -176,6 +176,11 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     def _preprocessing(self) -> Preprocessing:
         return Preprocessing.of(self)
 
+    @property
+    def weighted_map(self) -> FeatureMap:
+        """Fitted map with a feature for every coefficient."""
+        return self.feature_map_
+
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         """``map_coef_`` (D,) or (k, D) and ``_intercept_`` of a solver's variable."""
         weights, offset = theta, np.zeros(theta.shape[1:], theta.dtype)

@@ -24,7 +24,7 @@ from mercer.estimators.regression import Regression
 from mercer.estimators.targets import ClassTarget, NumericTarget, Target
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
-from mercer.maps.members import Endless
+from mercer.maps.members import Endless, Members
 from mercer.solvers.doubly import SETTINGS, DoublySGD, Expansion
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
@@ -208,6 +208,11 @@ class StreamingMachine(FeatureModel):
         state.array("loss_curve_", (state.integer("n_steps_", 1),), "d")
 
     # -- prediction --------------------------------------------------------------------------
+
+    @property
+    def weighted_map(self) -> FeatureMap:
+        """Map of as many features of the sequence as the model has coefficients."""
+        return Members.of(self.feature_map_, np.arange(self._n_coefficients()))
 
     def _responses(self, X: Any) -> NDArray:
         return self._responses_of(self._checked(X))

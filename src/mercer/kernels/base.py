@@ -52,6 +52,8 @@ class Kernel:
         Whether data are sequences of texts instead of rows of numbers.
     is_resolved : bool
         Whether all parameters are numbers; False before ``resolve`` computes them from data.
+    is_product : bool
+        Whether the kernel is a product of kernels of single inputs, those of ``of_inputs``.
 
     Notes
     -----
@@ -63,6 +65,7 @@ class Kernel:
     taper: float = 0.0
     amplitude: float = 1.0
     takes_text: bool = False
+    is_product: ClassVar[bool] = False
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Check attributes from a file as the constructor checks its arguments."""
@@ -226,6 +229,11 @@ class Stationary(Kernel):
 
     def with_gamma(self, gamma: Gamma) -> Self:
         return replace(self, gamma=gamma)  # type: ignore[type-var]
+
+    def of_inputs(self, columns: NDArray[np.int64]) -> Self:
+        """Return this kernel, whose gamma is a number, for rows of some of its inputs alone."""
+        gamma = np.asarray(self.gamma)
+        return self.with_gamma(gamma[columns]) if gamma.ndim else self
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return self.unit_widths(streams, n_inputs) / self.input_scale(n_inputs)

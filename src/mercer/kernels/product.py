@@ -54,6 +54,7 @@ class Product(Stationary):
     gamma: Any = "scale"
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "cityblock"
+    is_product: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -69,6 +69,7 @@ class Smooth(Stationary):
     taper: float = 0.2
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "cityblock"
+    is_product: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,6 +41,7 @@ class Gaussian(Spectral):
     gamma: Any = "scale"
     power: ClassVar[int] = 2
     metric: ClassVar[str] = "sqeuclidean"
+    is_product: ClassVar[bool] = True
     _core_name: ClassVar[str] = "gaussian"
     _why_no_widths = "exp(-t**2) is not convex near 0"
 
@@ -76,6 +77,7 @@ class Laplacian(Spectral):
     gamma: Any = "scale"
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "cityblock"
+    is_product: ClassVar[bool] = True
     _core_name: ClassVar[str] = "laplacian"
 
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -162,6 +164,10 @@ class Cauchy(Spectral):
 
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return np.sqrt(-2.0 * np.log(uniform)) if self.isotropic else None
+
+    @property
+    def is_product(self) -> bool:  # type: ignore[override]
+        return not self.isotropic
 
     def _values(self, x: Matrix, y: Matrix) -> NDArray[np.float64]:
         if self.isotropic:

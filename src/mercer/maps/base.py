@@ -23,6 +23,7 @@ from mercer._runtime.validation import FLOATS, column_indices, float_type, is_pl
 from mercer.designs import Dense, Design, Lazy
 from mercer.designs.tensors import CheckedOnDevice
 from mercer.maps.drawn import LAST_KEY, Memory
+from mercer.maps.products import Form, Groups
 from mercer.maps.stated import StatesKernel
 
 __all__ = ["FeatureMap"]
@@ -236,6 +237,24 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         self._check_fitted()
         return self, coef
+
+    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> Form | None:
+        """``transform(rows) @ coef`` as a sum of products over groups of columns.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (D, k)
+        groups : sequence of ndarray of int
+            Columns of each group; together all of them.
+        background : array or CSR of shape (b, d)
+            Rows by which random binning locates its boxes: all that it was fitted to.
+
+        Returns
+        -------
+        list of Products, Additive or None
+            None if the features are no products over inputs.
+        """
+        return None
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         """Warn if rows lack so many features that predictions suffer, which few maps let happen.

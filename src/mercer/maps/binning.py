@@ -24,6 +24,7 @@ from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
 from mercer.maps.codes import buffers, in_bytes, warn_spread
 from mercer.maps.grids import RandomGrids
+from mercer.maps.products import form_of_boxes
 
 __all__ = ["RandomBinning"]
 
@@ -245,6 +246,20 @@ class RandomBinning(RandomGrids):
                 rows = codes[0] == columns[position] - self._offsets[grid]
                 block[rows, position] = self._value if entries is None else entries[0, rows]
         return block
+
+    def product_form(self, coef, groups, background):
+        if self._is_hashed or self.kernel_.taper:
+            return None
+        background = background.toarray() if is_sparse(background) else background
+        codes, starts = self._design(background).codes.astype(np.int64), self._offsets[:-1]
+        boxes = np.where(codes < self.n_bins_[:, None], codes + starts[:, None], -1)
+        inverse_widths, shifts, _ = self._grids
+
+        def intervals(rows: NDArray, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+            rows = rows[:, None, columns].astype(np.float64)
+            return np.floor(rows * inverse_widths[:, columns] - shifts[:, columns])
+
+        return form_of_boxes(boxes, background, intervals, self._value * coef, groups)
 
     # -- the endless sequence of grids --------------------------------------------------------
 

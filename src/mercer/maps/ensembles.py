@@ -18,6 +18,7 @@ from mercer._runtime.state import State
 from mercer._runtime.validation import flag, positive_integer
 from mercer.maps._documentation import SIGNS, documented
 from mercer.maps.members import Endless
+from mercer.maps.products import Form, Groups, form_of_signs
 
 __all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
 
@@ -85,12 +86,17 @@ class Signs(Endless):
         return ()
 
     def _write(self, X: Matrix, below: Cuts, out: NDArray) -> None:
-        entry = out.dtype.type(self.n_features_out_**-0.5 if self._scale_ else 1.0)
+        entry = out.dtype.type(self._entry)
         minus_two = -2 * entry
         bytes_per_row = 10.0 * out.shape[1] + 8.0 * self.n_features_in_
         for rows in row_chunks(X.shape[0], bytes_per_row, _CHUNK_BYTES):
             np.multiply(below(X[rows]), minus_two, out=out[rows])
             out[rows] += entry
+
+    @property
+    def _entry(self) -> float:
+        """Size of a feature."""
+        return float(self.n_features_out_**-0.5) if self._scale_ else 1.0
 
     # What a subclass says.
 
@@ -265,6 +271,10 @@ class _Trees(Signs):
 
     def _depths(self, streams: Streams) -> NDArray[np.int64]:
         raise NotImplementedError
+
+    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> Form:
+        depths, inputs, thresholds = self.parameters(places)
+        return form_of_signs(inputs, thresholds, depths, self._entry * coef, groups)
 
     def _cuts(self, columns: NDArray[np.int64]) -> Cuts:
         depths, inputs, thresholds = self.parameters(columns)

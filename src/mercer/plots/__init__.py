@@ -12,11 +12,13 @@ from mercer.plots.choice import SearchDisplay, choice_figure
 from mercer.plots.collisions import CollisionsDisplay, collisions_figure
 from mercer.plots.compare import compare_figure
 from mercer.plots.convergence import ConvergenceDisplay
+from mercer.plots.explanation import write_explanation
 from mercer.plots.importances import ImportanceDisplay
 from mercer.plots.kernel_error import KernelErrorDisplay
 from mercer.plots.partition import PartitionDisplay
 from mercer.plots.paths import PathDisplay
 from mercer.plots.report import write_report
+from mercer.plots.shapley import ShapleyDisplay
 
 __all__ = [
     "CalibrationDisplay",
@@ -28,9 +30,11 @@ __all__ = [
     "PartitionDisplay",
     "PathDisplay",
     "SearchDisplay",
+    "ShapleyDisplay",
     "choice_figure",
     "collisions_figure",
     "compare_figure",
     "save_figure",
+    "write_explanation",
     "write_report",
 ]

@@ -28,6 +28,7 @@ __all__ = ["ImportanceDisplay"]
 
 _SHARE = "share of the distance between rows"
 _LOSS = "loss of score where the input is shuffled"
+_SIZE = "mean absolute Shapley value"  # of automatic models
 _KNOWN = "model with feature_importances_ or input_shares_"
 _ROW, _MARGIN = 0.24, 1.1  # inches of a bar, and of what is not bars
 
@@ -35,8 +36,9 @@ _ROW, _MARGIN = 0.24, 1.1  # inches of a bar, and of what is not bars
 class ImportanceDisplay(Display):
     """Importances of the inputs, and their shares of the distance between rows.
 
-    The importance of an input is the loss of score when its values are permuted. Its share is its
-    part in the distance between rows that the kernel uses. Create it with :meth:`from_estimator`.
+    The importance of an input is its mean absolute Shapley value, of automatic models, or the loss
+    of score when its values are permuted. Its share is its part in the distance between rows that
+    the kernel uses. Create it with :meth:`from_estimator`.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ class ImportanceDisplay(Display):
         if X is None or y is None:
             check_fitted_with(estimator, ("feature_importances_", "input_shares_"), _KNOWN)
             importances = getattr(estimator, "feature_importances_", None)
-            label = "importance" if shares is None else _LOSS  # forests have another kind
+            label = "importance" if shares is None else _SIZE  # forests have another kind
         else:
             X = X.to_pandas() if hasattr(X, "to_pandas") else X  # else its names would be lost
             how = {"n_repeats": n_repeats, "random_state": random_state}

@@ -1,0 +1,143 @@
+"""``mercer explain``: a model and a table in, Shapley values or a page of figures out."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from mercer.cli.options import Data, Ids, Json, MaxMemory, echo, print_json, waiting
+from mercer.cli.outputs import EXPLANATIONS, PAGE, Force, Output, check_outputs
+from mercer.cli.roles import names_in
+
+if TYPE_CHECKING:
+    from mercer.cli.rows import Pieces
+    from mercer.explain import ShapleyValues
+
+_PAGE_ROWS = 500  # rows of a page
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer fit wrote.")],
+    data: Data,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="The file to write: by its name a page of figures (.html), or the values as "
+            "Parquet or CSV, a row each.",
+        ),
+    ],
+    class_: Annotated[
+        str | None,
+        typer.Option("--class", help="Explain the response of this class, of more than two."),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Explain the first so many rows; a page takes 500, else all."),
+    ] = None,
+    id_: Ids = None,
+    max_memory: MaxMemory = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Explain the predictions of a fitted model by Shapley values of the columns.
+
+    The values of a row sum to its response minus the base, the mean response over training rows
+    that the model keeps. Values that have to be estimated have standard errors beside them. Columns
+    of DATA are found by name, as mercer predict finds them.
+    """
+    is_page = out.suffix.lower() in PAGE.suffixes
+    inputs = {"MODEL": model, "DATA": Path(data)}
+    check_outputs([Output("--out", out, PAGE if is_page else EXPLANATIONS)], inputs, force)
+    from mercer import persistence
+    from mercer.cli.rows import to_predict
+
+    saved = persistence.load_saved(model)
+    warnings.filterwarnings("ignore", "X does not have valid feature names")
+    pieces = to_predict(data, saved, names_in(id_) or tuple(saved.settings.get("id") or ()))
+    if is_page:
+        n = _write_page(saved.model, pieces, class_, rows or _PAGE_ROWS, out, model.name)
+    else:
+        n = _write_values(saved.model, pieces, class_, rows, out)
+    if as_json:
+        print_json({"explanation": str(out), "rows": n})
+        return
+    echo(f"wrote {out} ({n} rows)")
+
+
+def _explained(model: Any, X: Any, class_: str | None) -> ShapleyValues:
+    from mercer.explain import shapley_values
+
+    if class_ is None:
+        return shapley_values(model, X)
+    classes = {str(label): label for label in getattr(model, "classes_", ())}
+    if len(classes) < 3:
+        raise ValueError("--class must be left out for MODEL, which has one response.")
+    if class_ not in classes:
+        raise ValueError(f"--class must be one of {', '.join(classes)}; got {class_!r}.")
+    return shapley_values(model, X, outputs=[classes[class_]]).of_output(classes[class_])
+
+
+def _write_values(
+    model: Any, pieces: Pieces, class_: str | None, rows: int | None, out: Path
+) -> int:
+    from mercer import persistence
+    from mercer.cli.output import predictions_file
+
+    done = 0
+
+    def write(file: BinaryIO) -> None:
+        nonlocal done
+        target = predictions_file(out, file)
+        for piece in pieces.pieces:
+            left = len(piece.X) if rows is None else min(len(piece.X), rows - done)
+            if not left:
+                break
+            found = _explained(model, piece.X[:left], class_)
+            ids = {name: column[:left] for name, column in piece.ids.items()}
+            target.write({**ids, **_columns(found)})
+            done += left
+            update(f"{done} rows explained")
+        if not done:
+            raise ValueError("DATA must hold at least one row; got none.")
+        target.close()
+
+    with waiting("explaining") as update:
+        persistence.write_atomically(out, write)
+    return done
+
+
+def _columns(found: ShapleyValues) -> dict[str, Any]:
+    """Base values, values and, of estimates, standard errors by the names of columns."""
+    import numpy as np
+
+    outputs = [(found, "")]
+    if found.output_names is not None:
+        outputs = [(found.of_output(name), f"_{name}") for name in found.output_names.tolist()]
+    columns: dict[str, Any] = {}
+    for one, end in outputs:
+        columns[f"base{end}"] = np.full(len(one.values), float(one.base_values))
+        parts = [("value", one.values)]
+        if not one.is_exact:
+            parts.append(("error", one.standard_errors))
+        for kind, numbers in parts:
+            for j, name in enumerate(one.feature_names):
+                columns[f"{kind}_{name}{end}"] = numbers[:, j]
+    return columns
+
+
+def _write_page(
+    model: Any, pieces: Pieces, class_: str | None, rows: int, out: Path, title: str
+) -> int:
+    from mercer.plots.explanation import write_explanation
+
+    with waiting("explaining"):
+        piece = next(pieces.pieces, None)
+        if piece is None or not len(piece.X):
+            raise ValueError("DATA must hold at least one row; got none.")
+        found = _explained(model, piece.X[:rows], class_)
+        write_explanation(found, out, title=title)
+    return len(found.values)

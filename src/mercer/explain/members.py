@@ -1,0 +1,116 @@
+"""Shapley values of one path through a model, exact where its form allows it, else sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.explain.exact import Found, of_form
+from mercer.explain.path import Path, composed_of
+from mercer.explain.sampled import of_function
+
+__all__ = ["Settings", "mean_sizes", "values_of"]
+
+_SAMPLED_ROWS, _EVALUATIONS = 100, 200  # rows, and evaluations of each, of estimated importances
+_MOST_APART, _APART = 500, 200  # columns that are all told apart; of more, those that are
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of ``shapley_values`` that every path through a model takes."""
+
+    joint: bool = False
+    interactions: bool = False
+    tolerance: float = 0.02
+    max_evaluations: int = 2000
+    random_state: int = 0
+    n_jobs: int | None = None
+
+
+def values_of(
+    path: Path, rows: Any, behind: Any, settings: Settings, merged: NDArray | None = None
+) -> Found:
+    """Values (n, d, k) of all columns of a table, 0 for those that the model does not use.
+
+    Parameters
+    ----------
+    path : Path
+    rows, behind : array, CSR or frame
+        Rows to explain and rows of the background, treated by the path.
+    settings : Settings
+    merged : ndarray of bool of shape (d,), default=None
+        Columns that become known together, and whose values are returned as 0.
+    """
+    all_groups = path.groups()
+    players = [j for j, columns in enumerate(all_groups) if len(columns)]
+    groups = [all_groups[j] for j in players]
+    rest = [] if merged is None else [all_groups[j] for j in players if merged[j]]
+    if merged is not None and rest:
+        players = [j for j in players if not merged[j]]
+        groups = [all_groups[j] for j in players] + [np.sort(np.concatenate(rest))]
+    rows, behind = (path.converted(part) for part in (rows, behind))
+    form = path.form(groups, behind)
+    if form is not None:
+        products, intercept = form
+        how = settings.joint, settings.interactions, settings.n_jobs
+        found = of_form(products, rows, behind, *how)
+        found = replace(found, base=found.base + intercept)
+    elif settings.interactions:
+        raise ValueError(
+            "interactions must be False for models whose values are estimated, because they are no "
+            f"sums of products over columns; got True for {type(path.machine).__name__}."
+        )
+    else:
+        found = of_function(
+            path.respond(),
+            composed_of(rows, behind, groups),
+            len(rows) if hasattr(rows, "columns") else rows.shape[0],
+            behind.shape[0],
+            len(groups),
+            joint=settings.joint,
+            tolerance=settings.tolerance,
+            max_evaluations=settings.max_evaluations,
+            seed=settings.random_state,
+        )
+    return _spread_out(found, np.array(players, dtype=np.int64), path.n_inputs)
+
+
+def _spread_out(found: Found, players: NDArray[np.int64], n_inputs: int) -> Found:
+    """Values of some columns among those of all columns of the table."""
+
+    def spread(values: NDArray) -> NDArray:
+        n_axes, rows = values.ndim - 2, np.arange(len(values))
+        out = np.zeros((len(values), *[n_inputs] * n_axes, values.shape[-1]))
+        own = np.arange(len(players))
+        out[np.ix_(rows, *[players] * n_axes)] = values[np.ix_(rows, *[own] * n_axes)]
+        return out
+
+    return Found(spread(found.values), found.base, spread(found.errors))
+
+
+def mean_sizes(model: Any) -> NDArray[np.float64]:
+    """Mean absolute values (d,) of the columns of an automatic model over rows that it keeps.
+
+    Parameters
+    ----------
+    model : AutoKernelRegressor or AutoKernelClassifier
+        Fitted, with ``explained_members`` and ``input_shares_``.
+    """
+    members, _ = model.explained_members()
+    n_inputs, settings = model.n_features_in_, Settings(max_evaluations=_EVALUATIONS)
+    merged = np.zeros(n_inputs, dtype=bool)
+    if n_inputs > _MOST_APART:
+        merged[np.argsort(-model.input_shares_, kind="stable")[_APART:]] = True
+    paths = [
+        (share, path, path.treated(kept, after=1))
+        for share, path, kept in ((s, Path.of(member, n_inputs), k) for s, member, k in members)
+    ]
+    is_exact = all(path.form(path.groups(), behind) is not None for _, path, behind in paths)
+    total: Any = 0.0
+    for share, path, background in paths:
+        rows = background if is_exact else background[:_SAMPLED_ROWS]
+        total = total + share * values_of(path, rows, background, settings, merged).values
+    return np.asarray(np.abs(total).mean(axis=(0, 2)))

@@ -1,0 +1,90 @@
+"""Figures of Shapley values show the values of a result."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mercer import KernelClassifier, KernelRegressor, plots
+from mercer.explain import shapley_values
+from mercer.plots.shapley import _ranks
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_stay():
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def values():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(150, 3)), columns=["own", "partner", "idle"])
+    y = X.own * (X.partner > 0) + 0.1 * X.partner
+    model = KernelRegressor("exact", kernel="laplacian", alpha=1e-4).fit(X, y)
+    return shapley_values(model, X)
+
+
+def test_bars_are_mean_sizes(values):
+    display = plots.ShapleyDisplay(values).bar(max_features=2)
+    widths = [bar.get_width() for bar in display.artists_[0]]
+    np.testing.assert_allclose(widths, np.sort(np.abs(values.values).mean(axis=0))[::-1][:2])
+
+
+def test_points_are_the_values_of_every_row(values):
+    display = plots.ShapleyDisplay(values).beeswarm()
+    places = np.concatenate([points.get_offsets()[:, 0] for points in display.artists_])
+    np.testing.assert_allclose(np.sort(places), np.sort(values.values.ravel()))
+    heights = display.artists_[1].get_offsets()[:, 1]
+    assert np.abs(heights).max() <= 0.5
+
+
+def test_a_waterfall_ends_at_the_response(values):
+    display = plots.ShapleyDisplay(values).waterfall(4, max_features=1)
+    bars = list(display.artists_[0])
+    assert len(bars) == 2
+    end = float(values.base_values) + sum(bar.get_width() for bar in bars)
+    assert end == pytest.approx(float(values.base_values + values.values[4].sum()))
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert labels[0].startswith(f"{values.feature_names[np.abs(values.values[4]).argmax()]} = ")
+    assert labels[1] == "2 other columns"
+
+
+def test_the_partner_of_a_column_is_the_one_that_it_acts_with(values):
+    display = plots.ShapleyDisplay(values).dependence("own")
+    assert "partner" in display.ax_.get_xlabel()
+    np.testing.assert_allclose(display.artists_[0].get_offsets()[:, 1], values.values[:, 0])
+
+
+def test_ranks_are_of_numbers_labels_and_dates():
+    np.testing.assert_array_equal(_ranks(np.array([3.0, np.nan, 1.0])), [1, np.nan, 0])
+    np.testing.assert_array_equal(
+        _ranks(np.array(["b", None, "a", "b"], dtype=object))[[0, 2]], [0.75, 0]
+    )
+    days = np.array(["2020-01-02", "2020-01-01"], dtype="datetime64[D]")
+    np.testing.assert_array_equal(_ranks(days), [1, 0])
+
+
+def test_classes_are_drawn_one_at_a_time():
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    model = KernelClassifier("exact").fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    display = plots.ShapleyDisplay.from_estimator(model, X, output=2, kind="bar")
+    assert display.explanation.unit == "decision function of 2"
+    assert plots.ShapleyDisplay.from_estimator(model, X, kind="waterfall", row=3).artists_
+    with pytest.raises(ValueError, match="one output and no interactions"):
+        plots.ShapleyDisplay(shapley_values(model, X))
+    with pytest.raises(ValueError, match="output must be one of"):
+        plots.ShapleyDisplay.from_estimator(model, X, output=9)
+    with pytest.raises(ValueError, match="kind must be"):
+        plots.ShapleyDisplay.from_estimator(model, X, kind="pie")
+
+
+def test_wrong_columns_and_rows_are_refused(values):
+    display = plots.ShapleyDisplay(values)
+    with pytest.raises(ValueError, match="column must be one of"):
+        display.dependence("other")
+    with pytest.raises(ValueError, match="row must be below 150"):
+        display.waterfall(150)
