@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mercer import KernelClassifier, KernelRegressor, plots
+from mercer import AutoKernelRegressor, KernelClassifier, KernelRegressor, plots
 from mercer.explain import shapley_values
 from mercer.plots.shapley import _ranks
 
@@ -59,11 +59,25 @@ def test_the_partner_of_a_column_is_the_one_that_it_acts_with(values):
     np.testing.assert_allclose(display.artists_[0].get_offsets()[:, 1], values.values[:, 0])
 
 
+def test_the_partner_may_be_a_column_of_labels():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"area": rng.uniform(20, 90, 300), "city": rng.choice(list("abc"), 300)})
+    X["noise"] = rng.normal(size=300)
+    target = X.area * (1 + (X.city == "b"))  # neither the first nor the last kind
+    model = AutoKernelRegressor(random_state=0).fit(X, target)
+    display = plots.ShapleyDisplay.from_estimator(model, X, kind="dependence", column="area")
+    assert "city" in display.ax_.get_xlabel()
+
+
 def test_ranks_are_of_numbers_labels_and_dates():
     np.testing.assert_array_equal(_ranks(np.array([3.0, np.nan, 1.0])), [1, np.nan, 0])
     np.testing.assert_array_equal(
         _ranks(np.array(["b", None, "a", "b"], dtype=object))[[0, 2]], [0.75, 0]
     )
+    sizes = [f"{size} m²" for size in (5, 100, 20, *range(200, 210))]
+    ranks = _ranks(np.array([*sizes, "big"], dtype=object))
+    np.testing.assert_allclose(ranks[:3] * 12, [0, 2, 1])
+    assert np.isnan(ranks[-1])
     days = np.array(["2020-01-02", "2020-01-01"], dtype="datetime64[D]")
     np.testing.assert_array_equal(_ranks(days), [1, 0])
 

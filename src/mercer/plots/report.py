@@ -56,11 +56,13 @@ from mercer.plots.report_words import (
     validation,
     words_of_choice,
 )
+from mercer.plots.shapley import ShapleyDisplay
 
 __all__ = ["write_page", "write_report"]
 
 # Rows, at least and of a sample, and inputs at most of importances by shuffling.
 _FEWEST_SHUFFLED, _SHUFFLED_ROWS, _MOST_SHUFFLED = 20, 1000, 60
+_EXPLAINED_ROWS, _EVALUATIONS = 200, 200  # rows, and evaluations of each, of contributions
 _COVERED_ROWS = 2000  # rows whose intervals are made for every level
 _MATRIX_CLASSES = 30  # up to which confusions are drawn
 
@@ -360,9 +362,10 @@ class _Report:
         how: dict[str, Any] = {"n_repeats": 3, "random_state": 0, "max_features": 15}
         n_shown = min(self.model.n_features_in_, 15)
         caption = "Inputs with the largest effect"
-        if known or shuffles:
-            caption += ": what the score loses on rows in which an input is shuffled"
-            caption += " (on the rows given)" if shuffles else " (on rows held out)"
+        if shuffles:
+            caption += ": what the score loses on the rows given if an input is shuffled"
+        elif known:
+            caption += ": the mean absolute contribution to the response (Shapley value)"
         if hasattr(self.model, "input_shares_"):
             caption += (
                 "; how much of the distance between rows, as the kernel sees it, is due to it"
@@ -374,7 +377,22 @@ class _Report:
             width=4.6,
             height=1.3 + 0.2 * max(n_shown, 3),
         )
+        if self.is_automatic and self.X is not None:
+            self._contributions(section, n_shown)
         return section
+
+    def _contributions(self, section: Section, n_shown: int) -> None:
+        """The contributions of the inputs to the responses to some of the rows given."""
+        rows, _ = self._sample(_EXPLAINED_ROWS)
+        self._picture(
+            section,
+            lambda axes: ShapleyDisplay.from_estimator(
+                self.model, rows, ax=axes, max_features=15, max_evaluations=_EVALUATIONS
+            ),
+            f"Contributions of the inputs to the responses, {thousands(rows.shape[0])} rows given",
+            width=4.6,
+            height=1.3 + 0.2 * max(n_shown, 3),
+        )
 
     def _choice(self) -> Section:
         section = Section("What was chosen")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -25,6 +26,8 @@ _ROW, _MARGIN = 0.3, 1.1  # inches of a column's line, and of what is not lines
 _CELLS, _HALF = 120, 0.38  # cells that points of a line are stacked in, and half its height
 _GREY = "#b5b5b5"  # points without a value
 _FEW_KINDS = 12  # different values up to which a column is drawn with a tick for each
+_LEADING_NUMBER = re.compile(r"\W{0,3}?([+-]?\d[\d,]*(?:\.\d+)?)")  # of texts such as "81 m²"
+_FEW_BINS = 4  # of the other column's values
 _BINS = 10  # of a column's values, within which another column's part in its effect is sought
 
 
@@ -83,6 +86,7 @@ class ShapleyDisplay(Display):
         background: Any = None,
         output: Any = None,
         kind: str = "beeswarm",
+        max_evaluations: int = 2000,
         ax: Axes | None = None,
         **options: Any,
     ) -> ShapleyDisplay:
@@ -101,6 +105,8 @@ class ShapleyDisplay(Display):
             largest.
         kind : {"bar", "beeswarm", "waterfall", "dependence"}, default="beeswarm"
             Figure, drawn by the method of this name.
+        max_evaluations : int, default=2000
+            Largest number of evaluations of the model per row of values that are estimated.
         ax : matplotlib Axes or None, default=None
             Axes to draw on; None creates a new figure.
         **options
@@ -110,7 +116,7 @@ class ShapleyDisplay(Display):
         -------
         ShapleyDisplay
         """
-        found = shapley_values(estimator, X, background)
+        found = shapley_values(estimator, X, background, max_evaluations=max_evaluations)
         if output is not None:
             found = found.of_output(output)
         elif found.output_names is not None:
@@ -257,7 +263,7 @@ class ShapleyDisplay(Display):
             Name or number of the column; None takes the most important one.
         colour : str or int, default=None
             Name or number of the other column. None takes the one that explains most of what is
-            left of the values within ten groups of equal entries.
+            left of the values within ten groups of similar entries.
         ax : matplotlib Axes or None, default=None
             Axes to draw on; None creates a new figure.
 
@@ -322,22 +328,37 @@ class ShapleyDisplay(Display):
         return np.asarray(data)[:, column]
 
     def _partner(self, own: int) -> int:
-        """The column whose ranks explain most of the values within groups of equal entries."""
-        values, ranks = self.explanation.values[:, own], _ranks(self._entries(own))
-        groups = np.floor(np.nan_to_num(ranks, nan=-1.0) * _BINS)
-        left = values.copy()
-        for group in np.unique(groups):
-            left[groups == group] -= left[groups == group].mean()
+        """The column whose groups explain most of the values within groups of equal entries."""
+        values, groups = self.explanation.values[:, own], _groups(self._entries(own), _BINS)
         parts = [
-            -1.0 if c == own else abs(_covariance(left, np.nan_to_num(_ranks(self._entries(c)))))
-            for c in range(self.explanation.values.shape[1])
+            -np.inf if column == own else _explained(values, groups, self._entries(column))
+            for column in range(self.explanation.values.shape[1])
         ]
         return int(np.argmax(parts))
 
 
-def _covariance(a: NDArray, b: NDArray) -> float:
-    spread = float(b.std())
-    return float(np.mean(a * (b - b.mean()))) / spread if spread else 0.0
+def _groups(entries: NDArray, count: int) -> NDArray[np.int64]:
+    """Groups of entries: kinds of texts, or about ``count`` groups of numbers of near ranks."""
+    places, kinds = _places(entries)
+    if kinds is None:
+        places = np.minimum(np.floor(_ranks(entries) * count), count - 1)
+    found: NDArray[np.int64] = np.unique(places, return_inverse=True)[1]
+    return found
+
+
+def _explained(values: NDArray[np.float64], groups: NDArray[np.int64], entries: NDArray) -> float:
+    """Share of the variance within groups that means by entries explain, less that of chance."""
+    others = _groups(entries, _FEW_BINS)
+    cells = np.unique(groups * len(entries) + others, return_inverse=True)[1]
+    within, across = (_variance_within(values, parts) for parts in (groups, cells))
+    return 1 - across / within if within else 0.0
+
+
+def _variance_within(values: NDArray[np.float64], groups: NDArray[np.int64]) -> float:
+    """Variance around the means of groups; infinite if every value is a group."""
+    left = values - (np.bincount(groups, values) / np.bincount(groups))[groups]
+    degrees = len(values) - int(groups.max()) - 1
+    return float(left @ left) / degrees if degrees else np.inf
 
 
 def _colours() -> Any:
@@ -347,13 +368,20 @@ def _colours() -> Any:
 
 
 def _places(entries: NDArray) -> tuple[NDArray[np.float64], list[str] | None]:
-    """Numbers of entries and, of labels or few kinds, the labels."""
+    """Numbers that order entries and, of few kinds of texts, these.
+
+    Texts that mostly begin with a number, such as "81 m²", are ordered by it.
+    """
     if entries.dtype.kind in "mM":
         return entries.astype("datetime64[s]").astype(np.float64), None
     if entries.dtype.kind in "iufb":
         return entries.astype(np.float64), None
     texts = np.array([_text(entry) for entry in entries])
     kinds, places = np.unique(texts, return_inverse=True)
+    starts = [_LEADING_NUMBER.match(kind) for kind in kinds]
+    if len(kinds) > _FEW_KINDS and sum(s is not None for s in starts) > len(kinds) / 2:
+        numbers = [np.nan if s is None else float(s[1].replace(",", "")) for s in starts]
+        return np.array(numbers)[places], None
     return places.astype(np.float64), kinds.tolist() if len(kinds) <= _FEW_KINDS else None
 
 
