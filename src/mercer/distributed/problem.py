@@ -317,7 +317,7 @@ class RemoteProblem(Problem):
 @equations_of.register(RemoteProblem)
 def _(problem: RemoteProblem, alphas: NDArray[np.float64]) -> Any:
     """Linear equations whose rows are on workers."""
-    from mercer.distributed.normal import remote_equations
+    from mercer.distributed.normal_equations import remote_equations
 
     return remote_equations(problem, alphas)
 

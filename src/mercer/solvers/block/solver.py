@@ -217,7 +217,7 @@ class BlockCoordinateDescent(Solver):
         if not state.position:
             state.squares = np.zeros(state.system.shape[1])
             if state.subspace is not None:
-                state.subspace.begin()
+                state.system.begin_change()
         while state.position < n_blocks:
             self._one_block(state, int(order[state.position]) if self.shuffle else state.position)
             in_epoch = self.trace == "block" and state.position < n_blocks
