@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from mercer._runtime.arrays import available_memory, row_chunks
 from mercer.distributed.parts import DesignFacts
-from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
+from mercer.distributed.remote import Columns, SettledPart
 from mercer.distributed.solves import packed
 from mercer.equations.parts import RowPart
 
-__all__ = ["NormalFacts", "NormalPart"]
+__all__ = ["Across", "NormalFacts", "NormalPart"]
 
 _SHARE = 0.25  # share of the available memory for columns of a block, and for those that are kept
 _COPIES = 3  # of the columns of a block while they are made and multiplied
@@ -36,6 +36,13 @@ class NormalFacts(DesignFacts):
 
     matrix: Any = None
     n_shards: int = 1
+
+
+@dataclass(frozen=True)
+class Across:
+    """Changes of x along functions across all blocks, (unknowns, r), sent once."""
+
+    x: NDArray[np.float64]
 
 
 class _Values(NamedTuple):
@@ -59,6 +66,12 @@ class _State(NamedTuple):
     strengths: NDArray[np.float64]  # (C,)
     journal: _Values | None  # None: solved without acceleration
     changes: tuple[_Values, ...]
+
+    @property
+    def whole(self) -> _Values:
+        """The columns of all values."""
+        journal = () if self.journal is None else (self.journal,)
+        return _stacked([self.here, *journal, *self.changes])
 
 
 def _stacked(values: list[_Values]) -> _Values:
@@ -197,9 +210,9 @@ class NormalPart(SettledPart):
 
     # -- changes of epochs -------------------------------------------------------------------
 
-    def _basis(self, state: _State, functions: NDArray | None) -> Iterator[_Values]:
+    def _basis(self, state: _State, functions: Across | None) -> Iterator[_Values]:
         """Directions of one strength after the other: changes of the last epochs, functions."""
-        of_functions = [] if functions is None else [self._of_functions(functions)]
+        of_functions = [] if functions is None else [self._of_functions(functions.x)]
         width = self.target.shape[1]
         for first in range(0, len(state.strengths), width):
             columns = slice(first, first + width)
@@ -212,9 +225,7 @@ class NormalPart(SettledPart):
             self._functions = self._linear(x)
         return self._functions
 
-    def _of_combination(
-        self, state: _State, functions: NDArray | None, weights: NDArray
-    ) -> _Values:
+    def _of_combination(self, state: _State, functions: Across | None, weights: NDArray) -> _Values:
         """The change of the values by directions of each strength times their weights."""
         pairs = zip(self._basis(state, functions), weights, strict=True)
         return _stacked([_Values(*(array @ w for array in basis)) for basis, w in pairs])
@@ -225,7 +236,9 @@ class NormalPart(SettledPart):
         # Moves leave their rounding, of the size of responses, in what is left of them.
         worst = 0.0
         least = (float(np.abs(self.target).max(initial=0.0)), 0.0, 0.0)
-        for one, other, size in zip(state.here, rebuilt.here, least, strict=True):
+        for one, other, size in zip(state.whole, rebuilt.whole, least, strict=True):
+            if one.shape != other.shape:
+                return np.inf
             gap = float(np.abs(one - other).max(initial=0.0))
             unit = max(float(np.abs(other).max(initial=0.0)), size)
             worst = max(worst, gap / unit if unit else gap)
@@ -293,9 +306,9 @@ class NormalPart(SettledPart):
         return np.einsum("ij,ij->j", weighted, state.here.residual), norms
 
     def span(
-        self, state: _State, functions: NDArray | None
+        self, state: _State, functions: Across | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Products of each strength's directions with its changes and the values: S alone, M alone."""
+        """By strengths, directionsᵀ of changes and the current values: S between them, and M."""
         sums, norms = [], []
         width = self.target.shape[1]
         m = width * len(state.changes)
@@ -306,9 +319,9 @@ class NormalPart(SettledPart):
             norms.append(basis.of_matrix.T @ right.weights)
         return np.stack(sums), np.stack(norms)
 
-    def energies(self, state: None, functions: NDArray) -> tuple[NDArray, NDArray]:
-        """Products of functions with each other: S alone, M alone."""
-        residual, weights, of_matrix = self._of_functions(functions)
+    def energies(self, state: None, functions: Across) -> tuple[NDArray, NDArray]:
+        """functionsᵀ of functions: S between them, and M."""
+        residual, weights, of_matrix = self._of_functions(functions.x)
         return residual.T @ self.rows.weighted(residual), of_matrix.T @ weights
 
     def products(self, state: None, V: NDArray, strengths: NDArray) -> tuple[NDArray | None, ...]:

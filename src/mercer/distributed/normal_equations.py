@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.distributed.engine import Handle
-from mercer.distributed.normal import NormalFacts, NormalPart
+from mercer.distributed.normal import Across, NormalFacts, NormalPart
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import Columns, RemoteEquations
 from mercer.distributed.run import Partial
@@ -41,6 +41,9 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
     worker, is summed there as triangles, and serves every strength; so do the factors, of whose
     solutions alone the numbers travel. The matrix of a kernel's norm is multiplied by rows, some by
     each part, and the landmarks need not be rows of any shard.
+
+    Changes of x in the last epochs, and functions across all blocks, are here; workers hold what
+    they change in their rows. One request an epoch sums the products between these.
 
     References
     ----------
@@ -200,7 +203,7 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
             x[anchors, np.arange(r)] = 1.0
         if self.problem.fit_intercept:
             x[-1, -1] = 1.0
-        handle = self.run.engine.share(x)
+        handle = self.run.engine.share(Across(x))
         self.run.words["sent", "functions"] += x.size
         self._send("functions", x.size * self._n_levels)
         of_rows, norms = self.run.total("energies", handle)

@@ -87,7 +87,7 @@ class RemoteEquations(Equations):
         self._version = 0
         # Update that leads to this version from the one before; None once workers have made it.
         self._pending: _Update | None = None
-        self._truth_here: tuple[NDArray[np.float64], ...] | None = None
+        self._truth_here: tuple[Any, ...] | None = None
         self._columns: dict[bytes, Columns | Handle] = {}
         self._bytes_per_row = 0.0
 

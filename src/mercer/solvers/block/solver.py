@@ -69,7 +69,7 @@ class BlockCoordinateDescent(Solver):
         Whether to minimise, after each epoch, over the changes of the last epochs together and over
         smooth functions of a few rows or landmarks, which no single block contains. It needs
         products with these few columns only. Without it the algorithm is that of the paper. It is
-        off if the rows are on many machines.
+        off for the kernel machine of all rows if the rows are on many machines.
     hold : int or "auto", default="auto"
         Size in bytes of the cache of blocks, Gram matrices and factors between epochs; "auto" is
         half of the available memory.
