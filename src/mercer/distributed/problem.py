@@ -221,11 +221,6 @@ class RemoteProblem(Problem):
     def _point(self, theta: ArrayLike, responses: Any = None) -> Point:
         return RemotePoint(self, theta, responses)
 
-    def initial(self) -> NDArray:
-        if "initial" not in self._facts:
-            self._facts["initial"] = super().initial()
-        return self._facts["initial"].copy()
-
     def alpha_max(self) -> float:
         if self.fit_intercept and not (self.loss.is_classification or self.loss.quadratic):
             raise NotImplementedError(
@@ -255,11 +250,9 @@ class RemoteProblem(Problem):
         return self._facts["sample"]
 
     def with_loss(self, loss: Loss) -> RemoteProblem:
-        other = copy(self)
-        other.loss = loss
-        other._facts = {
-            name: self._facts[name] for name in {"mean squares", "sample"} & self._facts.keys()
-        }
+        other = super().with_loss(loss)
+        if "sample" in self._facts:
+            other._facts["sample"] = self._facts["sample"]
         return other
 
     def easier(self) -> RemoteProblem:
