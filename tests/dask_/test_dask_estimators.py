@@ -102,6 +102,25 @@ def test_accelerated_block_descent_takes_the_epochs_of_one_process(client, data,
 
 
 @limited(60)
+def test_a_quantile_is_that_of_one_process_to_the_tolerance(client, data):
+    X, y, w = data
+    loss, tol = mercer.losses.Quantile(0.8), 1e-4
+    settings = {"loss": loss, "n_components": 40, "random_state": 0, "alpha": 1e-3, "tol": tol}
+    local = mercer.KernelRegressor("fourier", **settings).fit(X, y, w)
+    Xd, yd, wd = _lazy(X, y, w)
+    model = mercer.dask.KernelRegressor("fourier", client=client, **settings)
+    model.fit(Xd, yd, sample_weight=wd)
+    assert model.n_iter_ == local.n_iter_ > 1
+    constant = np.average(loss.value(np.full(len(y), np.quantile(y, 0.8)), y), weights=w)
+    objectives = [
+        np.average(loss.value(each.predict(X), y), weights=w)
+        + 0.5e-3 * np.sum(np.square(each.map_coef_))
+        for each in (local, model.to_local())
+    ]
+    assert abs(objectives[1] - objectives[0]) < tol * constant
+
+
+@limited(60)
 def test_a_classifier_of_empty_and_skewed_chunks(client, data):
     X, y, _ = data
     labels = np.where(y > 0, "yes", "no").astype(object)
