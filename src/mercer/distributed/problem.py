@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,13 +248,13 @@ class RemoteProblem(Problem):
             self._facts["sample"] = join(inputs), np.concatenate(targets)
         return self._facts["sample"]
 
-    def with_loss(self, loss: Loss) -> RemoteProblem:
+    def with_loss(self, loss: Loss) -> Problem:
         other = super().with_loss(loss)
         if "sample" in self._facts:
             other._facts["sample"] = self._facts["sample"]
         return other
 
-    def easier(self) -> RemoteProblem:
+    def easier(self) -> Problem:
         if self.loss.surrogate is None:
             raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
         return self.with_loss(self.loss.surrogate)
