@@ -259,7 +259,7 @@ class BlockCoordinateDescent(Solver):
         rank = min(_FUNCTIONS, system.n_rows // 8, system.problem.design.shape[1] // 8)
         available = system.available_memory()
         if available is not None:
-            n_long = system.n_rows + 2.0 * system.shape[0]
+            n_long = system.n_rows / system.n_machines + 2.0 * system.shape[0]
             rank = min(rank, int(_SMALL * available / (24.0 * n_long)))
         if not cached:
             inputs = getattr(system.problem.design, "n_inputs", 0)
