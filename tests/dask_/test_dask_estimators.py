@@ -84,6 +84,42 @@ def test_every_map_of_the_guide_is_fitted_on_two_workers(client, data, name):
     np.testing.assert_allclose(model.to_local().predict(X), local.predict(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["KernelRegressor", "KernelClassifier"])
+@limited(60)
+def test_accelerated_block_descent_takes_the_epochs_of_one_process(client, data, name):
+    X, y, w = data
+    y = y if name == "KernelRegressor" else (y > 0).astype(int)
+    descent = mercer.solvers.BlockCoordinateDescent(block_size=32, max_iter=90, tol=1e-4)
+    settings = {"n_components": 128, "alpha": 1e-4, "random_state": 0, "loss": "squared"}
+    local = getattr(mercer, name)("fourier", solver=descent, **settings).fit(X, y, w)
+    Xd, yd, wd = _lazy(X, y, w)
+    model = getattr(mercer.dask, name)("fourier", solver=descent, client=client, **settings)
+    model.fit(Xd, yd, sample_weight=wd)
+    assert 20 < local.n_iter_ < 90  # 449 without acceleration
+    assert model.n_iter_ == local.n_iter_
+    scale = np.abs(local.map_coef_).max()
+    np.testing.assert_allclose(model.map_coef_, local.map_coef_, rtol=0, atol=1e-9 * scale)
+
+
+@limited(60)
+def test_a_quantile_is_that_of_one_process_to_the_tolerance(client, data):
+    X, y, w = data
+    loss, tol = mercer.losses.Quantile(0.8), 1e-4
+    settings = {"loss": loss, "n_components": 40, "random_state": 0, "alpha": 1e-3, "tol": tol}
+    local = mercer.KernelRegressor("fourier", **settings).fit(X, y, w)
+    Xd, yd, wd = _lazy(X, y, w)
+    model = mercer.dask.KernelRegressor("fourier", client=client, **settings)
+    model.fit(Xd, yd, sample_weight=wd)
+    assert model.n_iter_ == local.n_iter_ > 1
+    constant = np.average(loss.value(np.full(len(y), np.quantile(y, 0.8)), y), weights=w)
+    objectives = [
+        np.average(loss.value(each.predict(X), y), weights=w)
+        + 0.5e-3 * np.sum(np.square(each.map_coef_))
+        for each in (local, model.to_local())
+    ]
+    assert abs(objectives[1] - objectives[0]) < tol * constant
+
+
 @limited(60)
 def test_a_classifier_of_empty_and_skewed_chunks(client, data):
     X, y, _ = data

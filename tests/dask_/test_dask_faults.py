@@ -276,10 +276,12 @@ KERNEL = "mercer.distributed.kernel:KernelPart"
         {f"{NORMAL}.gram": 2},
         {"mercer.distributed.solves:_factor": 1},
         {f"{NORMAL}.advanced": 2, f"{NORMAL}.derived": 2},
+        {f"{NORMAL}.span": 2, f"{NORMAL}.derived": 2},
+        {f"{NORMAL}._of_combination": 3, f"{NORMAL}.energies": 1},
         {f"{PARTS}.product": 2},
         {f"{KERNEL}.product_of_rows": 2},
     ],
-    ids=["gram", "solve", "update-and-rebuild", "newton", "kernel"],
+    ids=["gram", "solve", "update-and-rebuild", "span", "combination", "newton", "kernel"],
 )
 def test_a_machine_is_that_of_one_process_whatever_was_killed(
     client, engine, data, tmp_path, places
@@ -291,7 +293,8 @@ def test_a_machine_is_that_of_one_process_whatever_was_killed(
     elif f"{KERNEL}.product_of_rows" in places:
         model = KernelRegressor("exact", solver="cg", tol=1e-10)
     else:
-        few = {"block_size": 24, "max_iter": 2, "tol": 0.0, "accelerated": False}
+        n_epochs = 4 if {f"{NORMAL}.span", f"{NORMAL}.energies"} & set(places) else 2
+        few = {"block_size": 24, "max_iter": n_epochs, "tol": 0.0, "accelerated": n_epochs == 4}
         model = KernelRegressor(solver=BlockCoordinateDescent(**few), **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -141,6 +141,21 @@ def test_a_loss_with_a_kink_is_smoothed(n_outputs, rng):
 
 
 @pytest.mark.parametrize("n_outputs", [0, 2])
+def test_smooth_losses_have_the_start_of_their_quantile_without_a_request(n_outputs, rng):
+    local, remote = pair(rng, losses.Quantile(0.8), n_outputs, weights=_weights(rng))
+    for problem in (local, remote):
+        first = problem.initial()
+        smooth = problem.with_loss(losses.SmoothQuantile(0.8, 0.1))
+        n_requests = 0 if problem is local else remote.run.n_requests
+        np.testing.assert_array_equal(smooth.initial(), first)
+        assert n_requests == (0 if problem is local else remote.run.n_requests)
+        other = problem.with_loss(losses.SmoothQuantile(0.3, 0.1)).initial()
+        anew = local.with_loss(losses.Quantile(0.3))
+        np.testing.assert_allclose(other, anew.initial(), rtol=1e-12)
+        assert np.all(other[-1] < first[-1])
+
+
+@pytest.mark.parametrize("n_outputs", [0, 3])
 def test_a_quantile_of_targets_takes_few_requests(n_outputs, rng):
     local, remote = pair(rng, losses.Quantile(0.8), n_outputs, weights=_weights(rng))
     np.testing.assert_allclose(remote.initial(), local.initial(), rtol=1e-12, atol=1e-12)

@@ -58,7 +58,7 @@ class KernelPart(SettledPart):
         return _State(*truth)
 
     def advanced(self, state: _State, update: Any) -> _State:
-        J, delta, kept = update
+        J, delta, _, _, kept, _ = update
         coef = state.coef
         if J is not None:
             inside, local = self._inside(state, J)

@@ -1,40 +1,25 @@
-"""Normal equations whose rows are on workers: random features, bins, and landmarks (Nyström)."""
+"""The rows of a shard in normal equations: random features, bins, and landmarks (Nyström)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mercer._runtime.arrays import available_memory, row_chunks
-from mercer.distributed.engine import Handle
 from mercer.distributed.parts import DesignFacts
-from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
-from mercer.distributed.run import Partial
-from mercer.distributed.solves import RemoteBlock, packed, unpacked
-from mercer.equations import NormalEquations, spans_all_rows
+from mercer.distributed.remote import Columns, SettledPart
+from mercer.distributed.solves import packed
 from mercer.equations.parts import RowPart
-from mercer.penalties import RKHSNorm
 
-__all__ = ["NormalFacts", "NormalPart", "RemoteNormalEquations", "remote_equations"]
+__all__ = ["Across", "NormalFacts", "NormalPart"]
 
 _SHARE = 0.25  # share of the available memory for columns of a block, and for those that are kept
 _COPIES = 3  # of the columns of a block while they are made and multiplied
-_EXAMPLES = 4  # rows whose features stand for the map that makes them
-_MOST_EXAMPLES = 256  # columns of these
-
-
-def remote_equations(problem: Any, alphas: NDArray[np.float64]) -> RemoteEquations:
-    """The linear equations of a ``RemoteProblem``, in the form that its penalty asks for."""
-    if spans_all_rows(problem):
-        from mercer.distributed.kernel import RemoteKernelEquations
-
-        return RemoteKernelEquations(problem, alphas)
-    return RemoteNormalEquations(problem, alphas)
 
 
 @dataclass(frozen=True)
@@ -53,13 +38,39 @@ class NormalFacts(DesignFacts):
     n_shards: int = 1
 
 
-class _State(NamedTuple):
-    """Values that follow from x for the rows of a part, and for its rows of the penalty's M."""
+@dataclass(frozen=True)
+class Across:
+    """Changes of x along functions across all blocks, (unknowns, r), sent once."""
+
+    x: NDArray[np.float64]
+
+
+class _Values(NamedTuple):
+    """Values that are linear in x up to the targets, for the rows of a part and its rows of M."""
 
     residual: NDArray[np.float64]  # y − Z w − b, (n_i, C)
-    strengths: NDArray[np.float64]  # (C,)
     weights: NDArray[np.float64]  # w of these rows of M, (m_i, C)
     of_matrix: NDArray[np.float64]  # M w of these rows, (m_i, C)
+
+    def plus(self, other: _Values) -> _Values:
+        return _Values(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def taken(self, columns: Any) -> _Values:
+        return _Values(*(np.ascontiguousarray(array[:, columns]) for array in self))
+
+
+class _State(NamedTuple):
+    """Values at the current x; changes of values as ``Equations`` defines them for its state."""
+
+    here: _Values
+    strengths: NDArray[np.float64]  # (C,)
+    journal: _Values | None  # None: solved without acceleration
+    changes: tuple[_Values, ...]
+
+
+def _stacked(values: list[_Values]) -> _Values:
+    """The columns of all of these values."""
+    return _Values(*map(np.hstack, zip(*values, strict=True)))
 
 
 class PiecewiseRows(RowPart):
@@ -116,6 +127,7 @@ class NormalPart(SettledPart):
         super().__init__(shard, number, facts)
         self.n_rows = len(self.y)
         self._allowed = 0.0
+        self._functions: _Values | None = None
         self.matrix: RowPart | None = None
         self.of = slice(0, 0)  # rows of the penalty's matrix that are this part's
         if facts.matrix is not None:
@@ -137,48 +149,90 @@ class NormalPart(SettledPart):
     # -- states ------------------------------------------------------------------------------
 
     def derived(self, truth: Any) -> _State:
-        x, strengths = truth
-        y = np.tile(self.target, (1, x.shape[1] // self.target.shape[1]))
+        x, strengths, journal, changes = truth
+        points = [x, *changes] if journal is None else [x, *changes, journal]
+        values, width = self._linear(np.hstack(points)), x.shape[1]
+        here, *others = (
+            values.taken(slice(i * width, (i + 1) * width)) for i in range(len(points))
+        )
+        y = np.tile(self.target, (1, width // self.target.shape[1]))
+        last = None if journal is None else others.pop()
+        here = here._replace(residual=y + here.residual)
+        return _State(here, strengths, last, tuple(others))
+
+    def advanced(self, state: _State, update: Any) -> _State:
+        J, delta, ended, combined, kept, begins = update
+        here, strengths, journal, changes = state
+        if J is not None:
+            change = self._of_move(here, J, delta)
+            here, journal = here.plus(change), None if journal is None else journal.plus(change)
+        if ended is not None and journal is not None:
+            changes = (*changes, journal)[-ended:]
+        if combined is not None:
+            change = self._of_combination(state, *combined)
+            here, journal = here.plus(change), changes[-1].plus(change)
+            changes = (*changes[:-1], journal)
+        if kept is not None:
+            here, strengths = here.taken(kept), strengths[kept]
+            changes = tuple(change.taken(kept) for change in changes)
+            journal = None if journal is None else journal.taken(kept)
+        if begins:
+            journal = _Values(*map(np.zeros_like, here))
+        return _State(here, strengths, journal, changes)
+
+    def _linear(self, x: NDArray) -> _Values:
+        """The values at x of rows whose targets are 0."""
         weights = self._weights_of(x)[self.of]
         of_matrix = np.zeros(weights.shape)
         if self.matrix is not None and len(weights):
             of_matrix = self.matrix.matvec(self._weights_of(x))
-        return _State(y - self._forward(x), strengths, weights, of_matrix)
+        return _Values(-self._forward(x), weights, of_matrix)
 
-    def advanced(self, state: _State, update: Any) -> _State:
-        J, delta, kept = update
-        residual, strengths, weights, of_matrix = state
-        if J is not None:
-            b, columns = J.n, J.numbers()
-            if self.n_rows:
-                residual = residual - self.rows.product(columns, delta[:b])
-            if self.facts.fit_intercept:
-                residual = residual - delta[b]
-            if self.matrix is not None and len(weights):
-                of_matrix = of_matrix + self.matrix.product(columns, delta[:b])
-                inside, local = self.matrix.locate(columns)
-                weights = weights.copy()
-                weights[local] += delta[inside]
-        if kept is not None:
-            residual, weights, of_matrix = (
-                np.ascontiguousarray(array[:, kept]) for array in (residual, weights, of_matrix)
-            )
-            strengths = strengths[kept]
-        return _State(residual, strengths, weights, of_matrix)
+    def _of_move(self, here: _Values, J: Columns, delta: NDArray) -> _Values:
+        """The change of the values by a move of the columns J."""
+        b, columns = J.n, J.numbers()
+        residual, weights, of_matrix = map(np.zeros_like, here)
+        if self.n_rows:
+            residual = -self.rows.product(columns, delta[:b])
+        if self.facts.fit_intercept:
+            residual = residual - delta[b]
+        if self.matrix is not None and len(weights):
+            of_matrix = self.matrix.product(columns, delta[:b])
+            inside, local = self.matrix.locate(columns)
+            weights[local] = delta[inside]
+        return _Values(residual, weights, of_matrix)
+
+    # -- changes of epochs -------------------------------------------------------------------
+
+    def _basis(self, state: _State, functions: Across | None) -> Iterator[_Values]:
+        """Directions of one strength after the other: changes of the last epochs, functions."""
+        of_functions = [] if functions is None else [self._of_functions(functions.x)]
+        width = self.target.shape[1]
+        for first in range(0, len(state.strengths), width):
+            columns = slice(first, first + width)
+            changes = [change.taken(columns) for change in state.changes]
+            yield _stacked([*changes, *of_functions])
+
+    def _of_functions(self, x: NDArray) -> _Values:
+        """The change of the values by functions, which are the same in all requests of a run."""
+        if self._functions is None:
+            self._functions = self._linear(x)
+        return self._functions
+
+    def _of_combination(self, state: _State, functions: Across | None, weights: NDArray) -> _Values:
+        """The change of the values by directions of each strength times their weights."""
+        pairs = zip(self._basis(state, functions), weights, strict=True)
+        return _stacked([_Values(*(array @ w for array in basis)) for basis, w in pairs])
 
     def difference(self, state: Any, rebuilt: Any) -> float:
         if not isinstance(state, _State):
             return super().difference(state, rebuilt)
         # Moves leave their rounding, of the size of responses, in what is left of them.
         worst = 0.0
-        size = float(np.abs(self.target).max(initial=0.0))
-        for one, other, least in (
-            (state.residual, rebuilt.residual, size),
-            (state.weights, rebuilt.weights, 0.0),
-            (state.of_matrix, rebuilt.of_matrix, 0.0),
-        ):
+        least = (float(np.abs(self.target).max(initial=0.0)), 0.0, 0.0)
+        for one, other, size in zip(state.here, rebuilt.here, least, strict=True):
             gap = float(np.abs(one - other).max(initial=0.0))
-            unit = max(float(np.abs(other).max(initial=0.0)), least)
+            unit = max(float(np.abs(other).max(initial=0.0)), size)
             worst = max(worst, gap / unit if unit else gap)
         return worst
 
@@ -196,7 +250,7 @@ class NormalPart(SettledPart):
         """Z_Jᵀ S R and Σ S R, less what the matrix of the penalty gives; Z_Jᵀ S (y − mean)."""
         self._allow(bytes_per_row)
         columns = J.numbers()
-        weighted = self.rows.weighted(state.residual)
+        weighted = self.rows.weighted(state.here.residual)
         n_columns = weighted.shape[1]
         vectors = weighted
         if mean is not None:
@@ -209,7 +263,7 @@ class NormalPart(SettledPart):
         if self.matrix is not None:
             inside, local = self.matrix.locate(columns)
             rhs = rhs.copy()
-            rhs[inside] -= self.facts.n_rows * state.strengths * state.of_matrix[local]
+            rhs[inside] -= self.facts.n_rows * state.strengths * state.here.of_matrix[local]
         return rhs, self._of_ones(weighted), scale
 
     def gram(self, state: None, J: Columns) -> tuple[NDArray, NDArray | None]:
@@ -227,10 +281,10 @@ class NormalPart(SettledPart):
 
     def everywhere(self, state: _State) -> tuple[NDArray, NDArray | None]:
         """``block`` of all columns."""
-        weighted = self.rows.weighted(state.residual)
+        weighted = self.rows.weighted(state.here.residual)
         sums = self._sums(weighted)
         if self.matrix is not None:
-            sums[self.of] -= self.facts.n_rows * state.strengths * state.of_matrix
+            sums[self.of] -= self.facts.n_rows * state.strengths * state.here.of_matrix
         return sums, self._of_ones(weighted)
 
     def scale(self, state: None, mean: NDArray) -> NDArray[np.float64]:
@@ -239,9 +293,28 @@ class NormalPart(SettledPart):
 
     def squares(self, state: _State) -> tuple[NDArray, NDArray]:
         """Sums of S R² and of wᵀ M w, (C,)."""
-        weighted = self.rows.weighted(state.residual)
-        norms = np.einsum("ij,ij->j", state.weights, state.of_matrix)
-        return np.einsum("ij,ij->j", weighted, state.residual), norms
+        weighted = self.rows.weighted(state.here.residual)
+        norms = np.einsum("ij,ij->j", state.here.weights, state.here.of_matrix)
+        return np.einsum("ij,ij->j", weighted, state.here.residual), norms
+
+    def span(
+        self, state: _State, functions: Across | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """By strengths, directionsᵀ of changes and the current values: S between them, and M."""
+        sums, norms = [], []
+        width = self.target.shape[1]
+        m = width * len(state.changes)
+        for place, basis in enumerate(self._basis(state, functions)):
+            here = state.here.taken(slice(place * width, (place + 1) * width))
+            right = _stacked([basis.taken(slice(m)), here])
+            sums.append(basis.residual.T @ self.rows.weighted(right.residual))
+            norms.append(basis.of_matrix.T @ right.weights)
+        return np.stack(sums), np.stack(norms)
+
+    def energies(self, state: None, functions: Across) -> tuple[NDArray, NDArray]:
+        """functionsᵀ of functions: S between them, and M."""
+        residual, weights, of_matrix = self._of_functions(functions.x)
+        return residual.T @ self.rows.weighted(residual), of_matrix.T @ weights
 
     def products(self, state: None, V: NDArray, strengths: NDArray) -> tuple[NDArray | None, ...]:
         """n times the matrix of the equations times V, less the identity of the penalty."""
@@ -260,6 +333,10 @@ class NormalPart(SettledPart):
         if len(inside):
             out[inside] = self.design.rows(local[inside]).block(columns)
         return out
+
+    def nbytes(self, state: None) -> int:
+        """Bytes of the design if it is stored, 0 if its columns are made when they are needed."""
+        return self.design.nbytes
 
     def size(self, state: None) -> NDArray[np.int64]:
         """The number of rows, at the place of this shard."""
@@ -306,141 +383,3 @@ class NormalPart(SettledPart):
             allowed = min(allowed, self._allowed + max(0.0, _SHARE * room - self.rows.budget))
         self.rows.budget += allowed - self._allowed
         self._allowed = allowed
-
-
-class RemoteNormalEquations(RemoteEquations, NormalEquations):
-    """The normal equations of a ``RemoteProblem``: sums over rows are sums over shards.
-
-    A block is one request, which brings the move of the block before. Its Gram matrix stays on a
-    worker, is summed there as triangles, and serves every strength; so do the factors, of whose
-    solutions alone the numbers travel. The matrix of a kernel's norm is multiplied by rows, some by
-    each part, and the landmarks need not be rows of any shard.
-
-    References
-    ----------
-    Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate
-    descent, algorithms 2 and 3.
-    """
-
-    def __init__(self, problem: Any, alphas: NDArray[np.float64]):
-        penalty, engine = problem.penalty, problem.run.engine
-        own = {field.name: getattr(problem.facts, field.name) for field in fields(DesignFacts)}
-        matrix, self._jitter = None, 1.0
-        if isinstance(penalty, RKHSNorm):
-            matrix, self._jitter = penalty.matrix, penalty.jitter
-        facts = NormalFacts(**own, matrix=matrix, n_shards=engine.n_shards)
-        RemoteEquations.__init__(self, problem, alphas, NormalPart, facts)
-        self._matrix = None  # its products are the workers'
-        self._of_penalty: Handle = None if matrix is None else engine.share(matrix)
-        n_columns = problem.design.shape[1]
-        self._met = np.zeros(n_columns, dtype=bool)
-        self._of_target = np.zeros((n_columns, self.n_outputs))
-        sums, squares = self.run.total("moments") / self.n_rows
-        self._mean = sums if problem.fit_intercept else np.zeros(self.n_outputs)
-        left = self.run.total("moments", self._mean)[1] / self.n_rows
-        eps = float(np.finfo(problem.dtype).eps)
-        self._constant = np.sqrt(left) <= 4 * eps * np.sqrt(squares)
-
-    # -- anywhere ----------------------------------------------------------------------------
-
-    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
-        strengths = self.strengths(columns)
-        V = np.asarray(V, dtype=np.float64)
-        out = self._mean_of(self.run.total("products", V, strengths))
-        self.problem.weights_of(out)[...] += strengths * self._identity(V)
-        return out
-
-    def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        strengths = self.strengths()
-        out = self._mean_of(self.run.total("rest", x, strengths))
-        self.problem.weights_of(out)[...] -= strengths * self._identity(x)
-        return out
-
-    def _identity(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The penalty without its matrix, times the weights."""
-        return self._jitter * self.problem.weights_of(x)
-
-    def _mean_of(self, sums: tuple[NDArray, NDArray]) -> NDArray[np.float64]:
-        """Sums over the rows for the columns and for the intercept, divided by n."""
-        of_columns, of_ones = sums
-        if self.problem.fit_intercept:
-            of_columns = np.vstack([of_columns, of_ones])
-        return of_columns / self.n_rows
-
-    @property
-    def _reference(self) -> NDArray[np.float64]:
-        if not self._met.all():
-            self._of_target = np.square(self.run.total("scale", self._mean) / self.n_rows)
-            self._met[:] = True
-        return super()._reference
-
-    # -- at the current point ----------------------------------------------------------------
-
-    def block(self, J: NDArray, gram: bool = True) -> RemoteBlock:
-        columns = self._named(J)
-        met = bool(self._met[J].all())
-        with self.phase("reduce"):
-            mean = None if met else self._mean
-            rhs, sums, target = self._ask("block", columns, mean, self._bytes_per_row)
-            if not met:
-                self._of_target[J] = np.square(target / self.n_rows)
-                self._met[J] = True
-            rhs = rhs / self.n_rows - self.strengths() * self._jitter * self.x[J]
-            rows = J
-            if self.problem.fit_intercept:
-                rows = np.append(J, len(self.x) - 1)
-                rhs = np.vstack([rhs, sums / self.n_rows])
-        self._send("right-hand sides", rhs.size * self._n_levels)
-        block = RemoteBlock(rows, J, rhs)
-        if gram:
-            with self.phase("gram"):
-                block.gram = self.run.kept("gram", columns)
-            n_words = len(J) * (len(J) + 1) // 2 + len(J) * self.problem.fit_intercept
-            self.run.words["received", "gram"] += n_words
-            self._send("gram", n_words * self._n_levels)
-            block.maker = _matrix
-            shape = (self.n_rows, self.problem.fit_intercept, self._jitter)
-            block.given = block.gram, columns, self._of_penalty, shape
-        return block
-
-    def move(self, block: Any, delta: NDArray[np.float64]) -> None:
-        self._send("weights", delta.size * (self.run.engine.n_shards > 1))
-        self._move(block.columns, block.rows, delta, delta)
-
-    def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
-        residual = self._mean_of(self._ask("everywhere"))
-        of_weights = self.problem.weights_of(residual)
-        of_weights -= self.strengths() * self._identity(self.x)
-        return residual
-
-    def values(self) -> NDArray[np.float64]:
-        squares, norms = self._ask("squares")
-        w = self.problem.weights_of(self.x)
-        norms = norms + self._jitter * np.einsum("ij,ij->j", w, w)
-        values = 0.5 * (squares / self.n_rows + self.strengths() * norms)
-        return values.reshape(-1, self.n_outputs)
-
-    def examples(self) -> NDArray:
-        rows = np.unique(np.linspace(0, self.n_rows - 1, _EXAMPLES).astype(np.int64))
-        n_columns = self.problem.design.shape[1]
-        columns = np.unique(np.linspace(0, n_columns - 1, _MOST_EXAMPLES).astype(np.int64))
-        starts = np.cumsum(self.run.total("size")) - self.run.total("size")
-        return self.run.total("examples", rows, starts, columns).astype(self.problem.dtype).ravel()
-
-
-def _matrix(
-    gram: Partial, J: Columns, of_penalty: Any, shape: tuple[int, bool, float], alpha: float
-) -> NDArray[np.float64]:
-    """The matrix of a block for one strength, on the worker that factorises it."""
-    n_rows, fit_intercept, jitter = shape
-    triangle, sums = gram.value
-    columns = J.numbers()
-    b = len(columns)
-    matrix = np.ones((b + fit_intercept, b + fit_intercept))
-    matrix[:b, :b] = unpacked(triangle / n_rows, b)
-    if fit_intercept:
-        matrix[:b, b] = matrix[b, :b] = sums / n_rows
-    matrix[np.arange(b), np.arange(b)] += alpha * jitter
-    if of_penalty is not None:
-        matrix[:b, :b] += alpha * of_penalty.rows(columns).block(columns)
-    return matrix

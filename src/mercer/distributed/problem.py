@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,11 +220,6 @@ class RemoteProblem(Problem):
     def _point(self, theta: ArrayLike, responses: Any = None) -> Point:
         return RemotePoint(self, theta, responses)
 
-    def initial(self) -> NDArray:
-        if "initial" not in self._facts:
-            self._facts["initial"] = super().initial()
-        return self._facts["initial"].copy()
-
     def alpha_max(self) -> float:
         if self.fit_intercept and not (self.loss.is_classification or self.loss.quadratic):
             raise NotImplementedError(
@@ -254,15 +248,13 @@ class RemoteProblem(Problem):
             self._facts["sample"] = join(inputs), np.concatenate(targets)
         return self._facts["sample"]
 
-    def with_loss(self, loss: Loss) -> RemoteProblem:
-        other = copy(self)
-        other.loss = loss
-        other._facts = {
-            name: self._facts[name] for name in {"mean squares", "sample"} & self._facts.keys()
-        }
+    def with_loss(self, loss: Loss) -> Problem:
+        other = super().with_loss(loss)
+        if "sample" in self._facts:
+            other._facts["sample"] = self._facts["sample"]
         return other
 
-    def easier(self) -> RemoteProblem:
+    def easier(self) -> Problem:
         if self.loss.surrogate is None:
             raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
         return self.with_loss(self.loss.surrogate)
@@ -317,7 +309,7 @@ class RemoteProblem(Problem):
 @equations_of.register(RemoteProblem)
 def _(problem: RemoteProblem, alphas: NDArray[np.float64]) -> Any:
     """Linear equations whose rows are on workers."""
-    from mercer.distributed.normal import remote_equations
+    from mercer.distributed.normal_equations import remote_equations
 
     return remote_equations(problem, alphas)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,18 @@ class Columns:
         return self._numbers
 
 
+class _Update(NamedTuple):
+    """Changes of the current x, in this order, that a request brings to the workers."""
+
+    columns: Columns | Handle | None = None  # of a block
+    delta: NDArray[np.float64] | None = None  # added there
+    ended: int | None = None  # number of epochs whose changes stay, the one that ends among them
+    # Functions beside these changes, and the weights of both in a combination, by strengths.
+    combined: tuple[Handle | None, NDArray[np.float64]] | None = None
+    kept: NDArray[np.int64] | None = None  # columns of x that stay
+    begins: bool = False  # a journal at zero
+
+
 class RemoteEquations(Equations):
     """Common base of equations of rows on workers; the first base of those of each form.
 
@@ -73,10 +85,9 @@ class RemoteEquations(Equations):
         self.n_machines = max(1, int(engine.n_workers))
         self.run: Run = problem.run.within(kind, facts)
         self._version = 0
-        # The move that leads to this version from the one before: columns of a block, what is
-        # added there, and the columns of x that stay; None once workers have made it.
-        self._pending: tuple[Columns | Handle | None, NDArray | None, NDArray | None] | None = None
-        self._truth_here: tuple[NDArray[np.float64], ...] | None = None
+        # Update that leads to this version from the one before; None once workers have made it.
+        self._pending: _Update | None = None
+        self._truth_here: tuple[Any, ...] | None = None
         self._columns: dict[bytes, Columns | Handle] = {}
         self._bytes_per_row = 0.0
 
@@ -102,6 +113,10 @@ class RemoteEquations(Equations):
         if self._truth_here is None:
             self._truth_here = self.x, self.strengths()
         return self._truth_here
+
+    def _truth_at_x(self, number: int) -> Any:
+        """The truth without what led to x, which an audit does not look at."""
+        return self._truth(number)
 
     def _go_to_new_version(self) -> None:
         """The current x is not a move from the last one: workers begin anew."""
@@ -137,20 +152,25 @@ class RemoteEquations(Equations):
         if self._pending is not None:  # two moves without a request between them
             self._go_to_new_version()
         else:
-            self._version += 1
-            self._pending = self._named(J), sent, None
+            self._update(columns=self._named(J), delta=sent)
         self.state, self._truth_here = {"x": x}, None
+        if self.journal:
+            journal = self.journal["x"].copy()
+            journal[rows] += delta
+            self.journal = {"x": journal}
+
+    def _update(self, **parts: Any) -> None:
+        """Add parts to the update that the next request brings."""
+        if self._pending is None:
+            self._version += 1
+        self._pending = (self._pending or _Update())._replace(**parts)
+        self._truth_here = None
 
     def keep(self, index: NDArray) -> None:
         columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
         super().keep(index)
-        if self._pending is None:
-            self._version += 1
-            self._pending = None, None, columns
-        else:
-            J, delta, kept = self._pending
-            self._pending = J, delta, columns if kept is None else kept[columns]
-        self._truth_here = None
+        earlier = None if self._pending is None else self._pending.kept
+        self._update(kept=columns if earlier is None else earlier[columns])
 
     def restore(self, saved: dict[str, NDArray]) -> None:
         super().restore(saved)
@@ -176,7 +196,7 @@ class RemoteEquations(Equations):
             self._ask("settled")
         n_shards = self.run.engine.n_shards
         draw = Streams(0, np.array([epoch])).bits(1, Slot.SHUFFLE)[0, 0]
-        self.run.audit(self._version, self._truth, int(draw % np.uint64(n_shards)))
+        self.run.audit(self._version, self._truth_at_x, int(draw % np.uint64(n_shards)))
 
     def close(self) -> None:
         self._columns.clear()

@@ -7,7 +7,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.equations.base import Equations, Functions
+from mercer.equations.base import Equations, Functions, Span
 from mercer.equations.block import EquationBlock
 from mercer.equations.dense import NormalMatrix, RowMatrix
 from mercer.equations.kernel import KernelEquations
@@ -27,6 +27,7 @@ __all__ = [
     "NormalMatrix",
     "RowMatrix",
     "RowSpace",
+    "Span",
     "check_matrix",
     "equations",
     "equations_of",

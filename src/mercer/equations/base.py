@@ -21,7 +21,7 @@ from mercer.equations.parts import RowPart
 from mercer.equations.solves import BlockSolves
 from mercer.problem import Problem
 
-__all__ = ["Equations", "Functions"]
+__all__ = ["Equations", "Functions", "Span"]
 
 _EXAMPLES = 4  # rows of a lazy design whose entries identify its map or kernel
 
@@ -35,6 +35,16 @@ class Functions:
     arrays: Arrays  # change of ``state`` along each direction, less what the strength multiplies
     energies: NDArray[np.float64]  # without a penalty, (r,)
     norm: float = 1.0  # the energy that a unit of strength adds to each of them
+
+
+@dataclass(frozen=True)
+class Span:
+    """Energies, for one strength, of m changes of epochs and r functions, and slopes of F there."""
+
+    gram: NDArray[np.float64]  # changesᵀ M changes, (m, m)
+    slope: NDArray[np.float64]  # changesᵀ (r − M x), (m, width)
+    cross: NDArray[np.float64]  # functionsᵀ M changes, (r, m)
+    of_functions: NDArray[np.float64]  # functionsᵀ (r − M x), (r, width)
 
 
 class Equations:
@@ -65,6 +75,7 @@ class Equations:
         # Changes of ``state`` by ``move`` since it was last set to zero, empty if nobody reads it:
         # a sum of changes keeps digits that a difference of sums has lost.
         self.journal: Arrays = {}
+        self.changes: list[Arrays] = []  # of ``state`` in the last epochs
         # Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
@@ -162,9 +173,9 @@ class Equations:
     def keep(self, index: NDArray) -> None:
         """Drop all strengths but those numbered, with their columns."""
         columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
-        self.state, self.journal = (
+        self.state, self.journal, *self.changes = (
             {name: contiguous(array[:, columns]) for name, array in arrays.items()}
-            for arrays in (self.state, self.journal)
+            for arrays in (self.state, self.journal, *self.changes)
         )
         self.alphas = self.alphas[index]
 
@@ -270,6 +281,57 @@ class Equations:
         Cached columns are used if all of ``blocks`` are cached.
         """
         raise NotImplementedError
+
+    def begin_change(self) -> None:
+        """Begin an epoch: set the journal to zero."""
+        self.journal = {k: np.zeros_like(v) for k, v in self.state.items()}
+
+    def end_change(self, depth: int) -> None:
+        """End an epoch: its change is one of the last ``depth`` that can be combined."""
+        self.changes = [*self.changes, self.journal][-depth:]
+
+    def spans(self, functions: Functions | None) -> list[Span]:
+        """Energies and slopes of the changes of the last epochs and of functions, by strengths."""
+        spans = []
+        for place in range(len(self.alphas)):
+            basis = self._basis(place)
+            gram, slope = self.pairing(basis, basis, place), self.slope(basis, place)
+            cross, of_functions = np.zeros((0, len(gram))), np.zeros((0, self.width))
+            if functions is not None:
+                cross = self.pairing(functions.arrays, basis, place)
+                of_functions = self.slope(functions.arrays, place)
+            spans.append(Span(gram, slope, cross, of_functions))
+        return spans
+
+    def combine(
+        self, functions: Functions | None, weights: list[tuple[NDArray[np.float64], NDArray]]
+    ) -> None:
+        """Add combinations of changes and functions to the current point and to the last change.
+
+        ``weights`` are those of changes (m, width) and of functions (r, width), by strengths.
+        """
+        for place, pair in enumerate(weights):
+            for name, change in self._combination(functions, *pair, place).items():
+                self.state[name][:, self.of(place)] += change
+                self.changes[-1][name][:, self.of(place)] += change
+
+    def _basis(self, place: int) -> Arrays:
+        """The changes of the last epochs, of one strength."""
+        columns = self.of(place)
+        return {
+            name: np.hstack([change[name][:, columns] for change in self.changes])
+            for name in self.changes[0]
+        }
+
+    def _combination(
+        self, functions: Functions | None, weights: NDArray, of_functions: NDArray, place: int
+    ) -> Arrays:
+        """The change of the arrays of ``state`` by changes and functions, of one strength."""
+        change = {name: array @ weights for name, array in self._basis(place).items()}
+        if functions is None:
+            return change
+        others = self.change_by_functions(functions, of_functions, place)
+        return {name: others[name] + array for name, array in change.items()}
 
     def change_by_functions(
         self, functions: Functions, weights: NDArray[np.float64], index: int

@@ -13,7 +13,7 @@ from mercer.equations.parts import RowPart
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 
-__all__ = ["NormalEquations"]
+__all__ = ["NormalEquations", "diagonalised"]
 
 
 class NormalEquations(Equations):
@@ -271,7 +271,7 @@ class NormalEquations(Equations):
         of_rows = self._sum(grams, "functions") / self.n_rows
         # Smaller energies of float32 kernels are rounding that division would blow up.
         least = 30.0 * float(np.finfo(self.problem.dtype).eps) * len(anchors)
-        energies, turn = _diagonalised(of_rows, inner(w, self._norms(arrays)), least)
+        energies, turn = diagonalised(of_rows, inner(w, self._norms(arrays)), least)
         return Functions({name: array @ turn for name, array in arrays.items()}, energies)
 
     # -- rows --------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def _features(part: RowPart, rows: NDArray) -> NDArray[np.float64]:
     return np.asarray(part.design.rows(local).toarray(), dtype=np.float64)
 
 
-def _diagonalised(
+def diagonalised(
     A: NDArray[np.float64], B: NDArray[np.float64], least: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """e and T with Tᵀ A T = diag(e) and Tᵀ B T = I, where B is above ``least`` of its largest."""

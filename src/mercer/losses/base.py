@@ -129,6 +129,11 @@ class Loss:
         """The response that models begin with, given a function that averages over rows."""
         return self.constant(mean(y), len(y))
 
+    @property
+    def starts_as(self) -> Loss:
+        """Loss whose ``start`` this one has: the loss that it smooths, or itself."""
+        return self
+
     def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
         """Typical second derivative for these targets: default strengths of a penalty follow it.
 

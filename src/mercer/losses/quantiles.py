@@ -136,9 +136,14 @@ class SmoothQuantile(_Levelled):
         inside = (a >= -self.level) & (a <= 1 - self.level)
         return np.where(inside, a * (y + 0.5 * self.width * a), np.inf)
 
+    @property
+    def starts_as(self) -> Quantile:
+        """The pinball loss."""
+        return Quantile(self.level)
+
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
         """Start of the pinball loss."""
-        return Quantile(self.level).start(y, mean)
+        return self.starts_as.start(y, mean)
 
     def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
         """Unit of the pinball loss."""

@@ -142,8 +142,16 @@ class Problem:
         """θ without weights, and with the intercept that suits a constant model."""
         theta = zeros(self.shape, self.dtype, self.y)
         if self.fit_intercept:
-            theta[-1] = self.loss.start(self.y, self.row_mean)
+            theta[-1] = self._start_of_loss()
         return theta
+
+    def _start_of_loss(self) -> NDArray:
+        """``loss.start`` of the targets, found once for a loss and all that smooth it."""
+        kind = self.loss.starts_as
+        known = self._facts.get("start of loss")
+        if known is None or known[0] != kind:
+            self._facts["start of loss"] = known = kind, self.loss.start(self.y, self.row_mean)
+        return known[1]
 
     def dot(self, a: NDArray, b: NDArray) -> NDArray[np.float64]:
         """Inner products in float64: (k,), one per output, if they are independent; else (1,)."""
@@ -262,7 +270,9 @@ class Problem:
         """Copy of the problem with another loss for its targets."""
         other = copy(self)
         other.loss = loss
-        other._facts = {"mean squares": self.mean_squares}  # all that depends on no loss
+        other._facts = {"mean squares": self.mean_squares}  # it depends on no loss
+        if "start of loss" in self._facts:
+            other._facts["start of loss"] = self._facts["start of loss"]
         return other
 
     def easier(self) -> Problem:

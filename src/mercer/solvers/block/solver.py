@@ -69,7 +69,7 @@ class BlockCoordinateDescent(Solver):
         Whether to minimise, after each epoch, over the changes of the last epochs together and over
         smooth functions of a few rows or landmarks, which no single block contains. It needs
         products with these few columns only. Without it the algorithm is that of the paper. It is
-        off if the rows are on many machines.
+        off for the kernel machine of all rows if the rows are on many machines.
     hold : int or "auto", default="auto"
         Size in bytes of the cache of blocks, Gram matrices and factors between epochs; "auto" is
         half of the available memory.
@@ -217,7 +217,7 @@ class BlockCoordinateDescent(Solver):
         if not state.position:
             state.squares = np.zeros(state.system.shape[1])
             if state.subspace is not None:
-                state.subspace.begin()
+                state.system.begin_change()
         while state.position < n_blocks:
             self._one_block(state, int(order[state.position]) if self.shuffle else state.position)
             in_epoch = self.trace == "block" and state.position < n_blocks
@@ -259,7 +259,7 @@ class BlockCoordinateDescent(Solver):
         rank = min(_FUNCTIONS, system.n_rows // 8, system.problem.design.shape[1] // 8)
         available = system.available_memory()
         if available is not None:
-            n_long = system.n_rows + 2.0 * system.shape[0]
+            n_long = system.n_rows / system.n_machines + 2.0 * system.shape[0]
             rank = min(rank, int(_SMALL * available / (24.0 * n_long)))
         if not cached:
             inputs = getattr(system.problem.design, "n_inputs", 0)

@@ -84,8 +84,6 @@ class BlockState(State):
         self.solves.forget(self.index)
         if len(self.squares):
             self.squares = self.squares[columns]
-        if self.subspace is not None:
-            self.subspace.keep(columns)
 
     def save(self) -> None:
         """Write the state to the checkpoint, if there is one."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._runtime.device_arrays import contiguous, on_host, placed
-from mercer.equations import Equations, Functions
+from mercer._runtime.device_arrays import on_host, placed
+from mercer.equations import Equations, Functions, Span
 
 __all__ = ["Subspace"]
 
@@ -28,13 +28,8 @@ class Subspace:
     def __init__(self, system: Equations, depth: int):
         self.system = system
         self.depth = max(1, min(depth, _WIDEST // system.width))
-        self.changes: list[dict[str, NDArray]] = []
         self.functions: Functions | None = None
         self._rounding = _NEGLIGIBLE * float(np.finfo(system.problem.dtype).eps)
-
-    def begin(self) -> None:
-        """Begin an epoch: set the journal to zero."""
-        self.system.journal = {k: np.zeros_like(v) for k, v in self.system.state.items()}
 
     def improve(self, relative: NDArray[np.float64]) -> None:
         """End an epoch: go where F is least in the span of its change and those before.
@@ -42,49 +37,33 @@ class Subspace:
         Near the solution the slope of F is a small difference of large numbers: the smaller the
         ``relative`` residual of a strength, the fewer directions are trusted.
         """
-        arrays, newest = self.system.state, self.system.journal
-        self.changes.append(newest)
-        del self.changes[: -self.depth]
-        for place in range(len(self.system.alphas)):
-            columns = self.system.of(place)
-            least = max(self._rounding, _CANCELLED / max(_CANCELLED, float(relative[place])))
-            for name, change in self._best(place, columns, least).items():
-                arrays[name][:, columns] += change
-                newest[name][:, columns] += change
+        self.system.end_change(self.depth)
+        weights = [
+            self._best(place, span, max(self._rounding, _CANCELLED / max(_CANCELLED, float(left))))
+            for place, (span, left) in enumerate(
+                zip(self.system.spans(self.functions), relative, strict=True)
+            )
+        ]
+        self.system.combine(self.functions, weights)
 
-    def _best(self, place: int, columns: slice, least: float) -> dict[str, NDArray]:
-        """The change of the arrays of one strength by the best combination."""
-        basis = {
-            name: np.hstack([change[name][:, columns] for change in self.changes])
-            for name in self.changes[0]
-        }
-        system, functions = self.system, self.functions
-        gram, slope = system.pairing(basis, basis, place), system.slope(basis, place)
+    def _best(
+        self, place: int, span: Span, least: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights of the changes and of the functions of one strength in the best combination."""
+        gram, slope, functions = span.gram, span.slope, self.functions
         if functions is None:
-            weights = _minimiser(gram, slope, gram.diagonal(), least)
-            return {name: array @ weights for name, array in basis.items()}
+            return _minimiser(gram, slope, gram.diagonal(), least), span.of_functions
         # Functions are orthogonal to each other: their elimination leaves a small matrix.
-        diagonal = functions.energies + functions.norm * system.alphas[place]
-        cross = system.pairing(functions.arrays, basis, place)
-        of_functions = system.slope(functions.arrays, place)
+        diagonal = functions.energies + functions.norm * self.system.alphas[place]
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
-        left = gram - cross.T @ (inverse * cross)
-        left_slope = slope - cross.T @ (inverse * of_functions)
+        left = gram - span.cross.T @ (inverse * span.cross)
+        left_slope = slope - span.cross.T @ (inverse * span.of_functions)
         weights = _minimiser(left, left_slope, gram.diagonal(), least)
-        change = system.change_by_functions(
-            functions, inverse * (of_functions - cross @ weights), place
-        )
-        return {name: change[name] + array @ weights for name, array in basis.items()}
-
-    def keep(self, columns: NDArray) -> None:
-        """Drop all other columns."""
-        for change in self.changes:
-            for name in change:
-                change[name] = contiguous(change[name][:, columns])
+        return weights, inverse * (span.of_functions - span.cross @ weights)
 
     def arrays(self) -> dict[str, NDArray]:
         """All arrays, by age and name."""
-        every = [*self.changes, self.system.journal]
+        every = [*self.system.changes, self.system.journal]
         return {
             f"{age}.{name}": on_host(array)
             for age, change in enumerate(every)
@@ -97,7 +76,7 @@ class Subspace:
         for key, array in arrays.items():
             age, name = key.split(".")
             every.setdefault(int(age), {})[name] = placed(array, self.system.problem.device)
-        *self.changes, self.system.journal = [every[age] for age in sorted(every)]
+        *self.system.changes, self.system.journal = [every[age] for age in sorted(every)]
 
 
 def _minimiser(

@@ -32,7 +32,8 @@ class AsyncGreedyCD(DualSolver):
     sums that all threads share, and repeats. There is no intercept. With one thread the objective
     falls at each update and the result is reproducible. With several threads the result depends on
     their timing, within ``tol``. Threads that share a processor core take several times the
-    updates.
+    updates. Moves are at first about 1 / k(x, x) long: a variable takes about C k(x, x) of them to
+    reach the bound C, and errors stay large until then.
 
     Parameters
     ----------
