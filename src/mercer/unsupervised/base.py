@@ -1,0 +1,130 @@
+"""Estimators without targets: a feature map, its design, and sums over rows."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from mercer import maps
+from mercer._runtime.random import RandomStateLike, key_from
+from mercer._runtime.sparse import sound
+from mercer._runtime.state import Checked, State
+from mercer.designs import Design
+from mercer.estimators._documentation import entries
+from mercer.estimators.inputs import float_types
+
+__all__ = ["COMMON", "Unsupervised", "leading"]
+
+COMMON = entries(
+    """
+    feature_map : str or FeatureMap, default="exact"
+        Map into the space of the kernel: "exact", "nystroem", "fourier", "binning" or another name
+        of :func:`mercer.maps.get`, or a map object.
+    kernel : str, Kernel, callable or None, default=None
+        Kernel of a map given by name; None takes the default of the map.
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Factor of the distance in the kernel, > 0.
+    n_features : int or None, default=None
+        Number of random features or landmarks of a map given by name, >= 1; None takes its default.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the map and of the algorithm.
+    n_jobs : int or None, default=None
+        Number of threads; None and -1 mean all that the process may use.
+    feature_map_ : FeatureMap
+        Fitted map.
+    n_features_in_ : int
+        Number of input columns.
+    ValueError, TypeError
+        At ``fit``, if a parameter or the data are invalid.
+    MemoryError
+        At ``fit``, if the features would not fit.
+    """
+)
+
+
+@dataclass(eq=False, repr=False)
+class Unsupervised(Checked, BaseEstimator):
+    """Settings of a map, and the design of the rows that it is fitted to."""
+
+    _: KW_ONLY
+    feature_map: Any = "exact"
+    kernel: Any = None
+    gamma: float | ArrayLike | str = "scale"
+    n_features: int | None = None
+    random_state: RandomStateLike = None
+    n_jobs: int | None = None
+    feature_map_: maps.FeatureMap = field(init=False)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        X = sound(X)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=float_types(X), order="C", reset=reset
+        )
+
+    def _fitted_design(self, X: Any, gamma: Any = None) -> Design:
+        """The design of checked rows by the map of the settings, fitted to them."""
+        self._key = key_from(self.random_state)
+        map_ = maps.get(
+            self.feature_map,
+            self.kernel,
+            self.gamma if gamma is None else gamma,
+            self.n_features,
+            n_jobs=self.n_jobs,
+        )
+        if "random_state" in map_.get_params(deep=False) and map_.random_state is None:
+            map_.set_params(random_state=self._key % 2**31)
+        self.feature_map_ = map_
+        return map_.fit_design(X)
+
+    @property
+    def _is_exact(self) -> bool:
+        """True if features are kernel values at all rows, whose products are not the kernel."""
+        fitted = self.feature_map_
+        return isinstance(fitted, maps.ExactKernel) and fitted.normalization_ is None
+
+    def _design(self, X: Any) -> Design:
+        self._check_fitted()
+        return self.feature_map_.design(self._checked(X, reset=False))
+
+    def _check_state(self) -> None:
+        state = State(self)
+        state.instance("feature_map_", maps.FeatureMap)._check_fitted()
+
+
+def leading(
+    product: Any, size: int, count: int, key: int, dtype: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Largest eigenvalues (count,), descending, and eigenvectors (size, count) of a symmetric map.
+
+    Parameters
+    ----------
+    product : callable
+        Product of a positive semidefinite matrix with a vector (size,), by which Lanczos' method
+        finds the vectors.
+    size, count : int
+    key : int
+        Seed of the start.
+    dtype : dtype
+        Type of the products, which sets the tolerance.
+    """
+    if count >= size - 1:  # Lanczos needs more; the matrix is small
+        matrix = np.column_stack([product(unit) for unit in np.eye(size)])
+        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        return values[::-1][:count], vectors[:, ::-1][:, :count]
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(key).normal(size=size)
+    tol = 1e-4 * np.finfo(dtype).eps ** 0.5 if dtype == np.float32 else 1e-10
+    values, vectors = eigsh(operator, count, v0=start, tol=tol)
+    order = np.argsort(values)[::-1]
+    return values[order], vectors[:, order]

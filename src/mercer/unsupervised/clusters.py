@@ -1,0 +1,358 @@
+"""Clusters in the space of a kernel: k-means, and spectral clustering."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._runtime.state import State
+from mercer._runtime.validation import positive_integer
+from mercer.designs import Design
+from mercer.estimators._documentation import documented
+from mercer.unsupervised.base import COMMON, Unsupervised, leading
+
+__all__ = ["KernelKMeans", "SpectralClustering"]
+
+_GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of "eigengap", times that of "scale"
+
+
+class _Clusters(ClusterMixin, Unsupervised):
+    """Labels of the rows of the fit, and of new ones."""
+
+    _fitted_by: ClassVar[str] = "labels_"
+    labels_: NDArray[np.int64]
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        X = self._checked(X, reset=True)
+        count = positive_integer(self.n_clusters, "n_clusters")
+        if count > X.shape[0]:
+            raise ValueError(
+                f"n_clusters must be at most n_samples={X.shape[0]}, the number of rows; got "
+                f"{count}."
+            )
+        self._fit(X, count)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Clusters of rows.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self._labels(self._design(X))
+
+    def _fit(self, X: Any, count: int) -> None:
+        raise NotImplementedError
+
+    def _labels(self, design: Design) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+
+@documented(COMMON)
+@dataclass(eq=False, repr=False)
+class KernelKMeans(_Clusters):
+    """k-means in the space of a kernel.
+
+    Lloyd's algorithm: rows move to the centre nearest in the space of the kernel, centres are means
+    of their rows. Distances come from products with the features or, with the exact kernel, with
+    the kernel matrix, which is not stored.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, >= 1.
+    {feature_map, kernel, gamma, n_features}
+    n_init : int, default=5
+        Number of starts from centres that k-means++ draws; the best result is kept.
+    max_iter : int, default=300
+        Largest number of iterations of a start, >= 1.
+    {random_state, n_jobs}
+
+    Attributes
+    ----------
+    {feature_map_}
+    labels_ : ndarray of shape (n,)
+        Cluster of each row of the fit.
+    inertia_ : float
+        Sum of the squared distances of the rows to their centres, in the space of the kernel.
+    n_iter_ : int
+        Number of iterations of the best start.
+    {n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError}
+
+    References
+    ----------
+    Dhillon, Guan and Kulis, Kernel k-means, spectral clustering and normalized cuts, KDD 2004.
+    Arthur and Vassilvitskii, k-means++, SODA 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.unsupervised import KernelKMeans
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)) * np.array([[0.2], [2.0]]).repeat(100, 0)
+    >>> KernelKMeans(2, gamma=1.0, random_state=0).fit_predict(X).shape
+    (200,)
+    """
+
+    n_clusters: int = 8
+    n_init: int = field(default=5, kw_only=True)
+    max_iter: int = field(default=300, kw_only=True)
+    inertia_: float = field(init=False)
+    n_iter_: int = field(init=False)
+
+    def _fit(self, X: Any, count: int) -> None:
+        starts = positive_integer(self.n_init, "n_init")
+        most = positive_integer(self.max_iter, "max_iter")
+        design = self._fitted_design(X)
+        rng = np.random.default_rng(self._key)
+        squares = self._row_squares(design, X)
+        results = [
+            self._lloyd(design, squares, self._seeded(design, squares, count, rng), count, most)
+            for _ in range(starts)
+        ]
+        inertia, self.labels_, centres, self.n_iter_ = min(results, key=lambda result: result[0])
+        if self.n_iter_ > most:
+            self.n_iter_ = most
+            warnings.warn(
+                f"k-means stopped after max_iter={most} iterations before rows ceased to move.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.inertia_ = max(inertia, 0.0)
+        self._weights, self._squares = centres
+
+    def _lloyd(
+        self, design: Design, squares: NDArray, labels: NDArray, count: int, most: int
+    ) -> tuple[float, NDArray[np.int64], tuple[NDArray, NDArray], int]:
+        """Inertia, clusters, centres, and the iteration in which no row moved; else most + 1."""
+        for iteration in range(1, most + 2):
+            centres, sizes = self._centres(design, labels, count)
+            inertia = float(squares.sum() - sizes[sizes > 0] @ centres[1][sizes > 0])
+            moved = _nearest(design, *centres)
+            if iteration > most or np.array_equal(moved, labels):
+                break
+            labels = moved
+        return inertia, labels, centres, iteration
+
+    def _row_squares(self, design: Design, X: Any) -> NDArray[np.float64]:
+        """Squared lengths (n,) of the rows in the space of the kernel, with the right sum."""
+        kernel = getattr(self.feature_map_, "kernel_", None)
+        squares = np.ones(X.shape[0]) if kernel is None else kernel.diag(X).astype(np.float64)
+        if not self._is_exact:  # features estimate the kernel
+            squares *= float(design.column_sqnorms().sum()) / squares.sum()
+        return squares
+
+    def _seeded(
+        self, design: Design, squares: NDArray, count: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Clusters of the rows around rows drawn far from each other (k-means++)."""
+        n = design.shape[0]
+        nearest, labels = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
+        row = int(rng.integers(n))
+        for cluster in range(count):
+            unit = np.zeros(n, dtype=design.dtype)
+            unit[row] = 1
+            product = design.matvec(unit) if self._is_exact else design.gram_matvec(unit)
+            apart = np.maximum(squares - 2 * product.astype(np.float64) + squares[row], 0.0)
+            closer = apart < nearest
+            labels[closer], nearest[closer] = cluster, apart[closer]
+            nearest[row] = 0.0
+            labels[row] = cluster
+            total = nearest.sum()
+            row = int(rng.choice(n, p=nearest / total) if total > 0 else rng.integers(n))
+        return labels
+
+    def _centres(
+        self, design: Design, labels: NDArray, count: int
+    ) -> tuple[tuple[NDArray, NDArray], NDArray]:
+        """Weights (D, k) and squared lengths (k,) of the means of the clusters, and their sizes."""
+        sizes = np.bincount(labels, minlength=count)
+        shares = np.zeros((len(labels), count), dtype=design.dtype)
+        shares[np.arange(len(labels)), labels] = 1 / np.maximum(sizes, 1)[labels]
+        if self._is_exact:
+            lengths = np.einsum("ij,ij->j", shares, design.matvec(shares), dtype=np.float64)
+            centres = shares.astype(np.float64), lengths
+        else:
+            weights = design.rmatvec(shares).astype(np.float64)
+            centres = weights, np.square(weights).sum(axis=0)
+        centres[1][sizes == 0] = np.inf  # an empty cluster takes no row
+        return centres, sizes
+
+    def _labels(self, design: Design) -> NDArray[np.int64]:
+        return _nearest(design, self._weights, self._squares)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        k = len(state.value("_squares"))
+        state.array("_weights", (self.feature_map_.n_features_out_, k), "d")
+        state.array("labels_", (None,), "l", 0, k - 1)
+
+
+def _nearest(design: Design, weights: NDArray, squares: NDArray) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = (2 * design.matvec(weights) - squares).argmax(axis=1)
+    return found
+
+
+@documented(COMMON)
+@dataclass(eq=False, repr=False)
+class SpectralClustering(_Clusters):
+    """Clusters of the leading singular vectors of features scaled by the degrees of the rows.
+
+    With features Z of a kernel, ``W = Z Z.T`` is the similarity of rows, D the diagonal matrix of
+    its row sums, and ``D**-0.5 Z`` has the leading eigenvectors of the normalised similarity as
+    left singular vectors. Their rows, scaled to length 1, are clustered by k-means. No n x n matrix
+    is stored.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, >= 1.
+    feature_map : str or FeatureMap, default="binning"
+        Map with features whose products are not negative, such as "binning"; with "exact" the
+        kernel matrix itself is used.
+    {kernel}
+    gamma : float, array of shape (d,), "scale", "median" or "eigengap", default="scale"
+        Factor of the distance in the kernel, > 0. "eigengap" tries 1/4 to 8 times "scale" and takes
+        the one with the largest ratio of eigenvalue gap to spread behind ``n_clusters``.
+    {n_features}
+    n_init : int, default=10
+        Number of starts of k-means.
+    {random_state, n_jobs}
+
+    Attributes
+    ----------
+    {feature_map_}
+    labels_ : ndarray of shape (n,)
+        Cluster of each row of the fit.
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Leading eigenvalues of the normalised similarity, descending from 1.
+    gamma_ : float, array or str
+        Factor of the distance that was chosen by "eigengap", or the one given.
+    {n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError}
+    ValueError
+        If a row has no similarity to others that is positive, as features with negative products
+        may give it.
+
+    References
+    ----------
+    Wu, Chen, Yen, Xu, Xia and Aggarwal, Scalable spectral clustering using random binning features,
+    KDD 2018. Ng, Jordan and Weiss, On spectral clustering, NIPS 2001.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mercer.unsupervised import SpectralClustering
+    >>> X, y = make_moons(400, noise=0.05, random_state=0)
+    >>> labels = SpectralClustering(2, gamma=20.0, random_state=0).fit_predict(X)
+    >>> float(max((labels == y).mean(), (labels != y).mean()))
+    1.0
+    """
+
+    n_clusters: int = 8
+    feature_map: Any = field(default="binning", kw_only=True)
+    n_init: int = field(default=10, kw_only=True)
+    eigenvalues_: NDArray[np.float64] = field(init=False)
+    gamma_: float | ArrayLike | str = field(init=False)
+
+    def _fit(self, X: Any, count: int) -> None:
+        starts = positive_integer(self.n_init, "n_init")
+        self.gamma_ = self.gamma
+        if isinstance(self.gamma, str) and self.gamma == "eigengap":
+            self.gamma_ = self._by_eigengap(X, count)
+        vectors = self._embed(X, self.gamma_, count)[0]
+        means = KMeans(count, n_init=starts, random_state=self._key % 2**31)
+        self.labels_ = means.fit_predict(vectors).astype(np.int64)
+        self._means = means.cluster_centers_.astype(np.float64)
+
+    def _by_eigengap(self, X: Any, count: int) -> float:
+        """The factor behind whose eigenvalue number ``count`` the gap is largest."""
+        self._fitted_design(X, "scale")
+        usual = float(np.mean(self.feature_map_.kernel_.gamma))
+        gaps = []
+        for factor in _GAMMAS:
+            values = self._embed(X, factor * usual, min(count + 1, X.shape[0]))[1]
+            gaps.append((values[count - 1] - values[-1]) / max(1 - values[-1], 1e-12))
+        return usual * _GAMMAS[int(np.argmax(gaps))]
+
+    def _embed(self, X: Any, gamma: Any, count: int) -> tuple[NDArray, NDArray]:
+        """Embedded rows (n, count), and the eigenvalues (count,)."""
+        design = self._fitted_design(X, gamma)
+        n, n_columns = design.shape
+        ones = np.ones(n, dtype=design.dtype)
+        self._sums = ones.astype(np.float64) if self._is_exact else design.rmatvec(ones)
+        self._sums = self._sums.astype(np.float64)
+        roots = np.sqrt(self._degrees(design))
+
+        def product(v: NDArray) -> NDArray:
+            if self._is_exact:
+                return design.matvec(v / roots).astype(np.float64) / roots
+            found = design.matvec(v).astype(np.float64) / roots**2
+            return design.rmatvec(found).astype(np.float64)
+
+        size = n if self._is_exact else n_columns
+        count = min(count, size)
+        values, vectors = leading(product, size, count, self._key, design.dtype)
+        values = np.maximum(values, np.finfo(np.float64).tiny)
+        # Weights of the features by which rows are embedded; 1 / roots is common to a row.
+        self._weights = vectors / (roots[:, None] * values if self._is_exact else np.sqrt(values))
+        self.eigenvalues_ = values
+        return self._embedded(design), values
+
+    def _degrees(self, design: Design) -> NDArray[np.float64]:
+        degrees = design.matvec(self._sums).astype(np.float64)
+        if not (degrees > 0).all():
+            raise ValueError(
+                "feature_map must have features with positive sums of products; rows have none "
+                "with this one: use feature_map='binning' or 'exact', or a smaller gamma."
+            )
+        return degrees
+
+    def _embedded(self, design: Design) -> NDArray[np.float64]:
+        """Rows in the leading vectors, scaled to length 1."""
+        rows = design.matvec(self._weights).astype(np.float64)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.maximum(lengths, np.finfo(np.float64).tiny))
+
+    def _labels(self, design: Design) -> NDArray[np.int64]:
+        rows = self._embedded(design)
+        squares = np.square(self._means).sum(axis=1)
+        return np.asarray((2 * rows @ self._means.T - squares).argmax(axis=1))
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        k = len(state.value("_means"))
+        state.array("_weights", (self.feature_map_.n_features_out_, None), "d")
+        state.array("labels_", (None,), "l", 0, k - 1)

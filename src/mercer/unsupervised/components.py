@@ -1,0 +1,209 @@
+"""Principal components in the space of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from mercer._runtime.state import State
+from mercer._runtime.validation import positive_integer, positive_number
+from mercer.designs import Design
+from mercer.estimators._documentation import documented
+from mercer.unsupervised.base import COMMON, Unsupervised, leading
+
+__all__ = ["KernelPCA"]
+
+
+@documented(COMMON)
+@dataclass(eq=False, repr=False)
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised):
+    """Principal components of the rows in the space of a kernel.
+
+    The components are the leading right singular vectors of the centred features, found by
+    Lanczos' method from products with the features: no n x n matrix is stored.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components, >= 1 and at most the number of rows and of features.
+    {feature_map, kernel, gamma, n_features}
+    alpha : float, default=1e-3
+        Strength of the ridge regression of the inputs on the components by which
+        ``inverse_transform`` works, > 0, in units of the mean variance of a component.
+    {random_state, n_jobs}
+
+    Attributes
+    ----------
+    {feature_map_}
+    eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the centred kernel matrix, descending.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Share of each component in the variance in the space of the kernel.
+    components_ : ndarray of shape (n_features_out, n_components)
+        Weights of the features in each component.
+    {n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError}
+
+    References
+    ----------
+    Schölkopf, Smola and Müller, Nonlinear component analysis as a kernel eigenvalue problem, Neural
+    Computation 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.unsupervised import KernelPCA
+    >>> angles = np.linspace(0, 6, 200)
+    >>> X = np.column_stack([np.cos(angles), np.sin(angles)])
+    >>> KernelPCA(2, feature_map="fourier", random_state=0).fit_transform(X).shape
+    (200, 2)
+    """
+
+    n_components: int = 2
+    alpha: float = field(default=1e-3, kw_only=True)
+    _fitted_by: ClassVar[str] = "components_"
+    eigenvalues_: NDArray[np.float64] = field(init=False)
+    explained_variance_ratio_: NDArray[np.float64] = field(init=False)
+    components_: NDArray[np.float64] = field(init=False)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray:
+        """``fit(X).transform(X)`` with one pass of the map.
+
+        Parameters
+        ----------
+        X, y
+            As for ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+        """
+        return self._scores(self._fit(X))
+
+    def transform(self, X: Any) -> NDArray:
+        """Components of rows.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, n_components)
+        """
+        return self._scores(self._design(X))
+
+    def inverse_transform(self, X: Any) -> NDArray:
+        """Inputs whose components these are, by ridge regression over the rows of the fit.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
+        self._check_fitted()
+        components = np.asarray(X, dtype=np.float64)
+        if components.ndim != 2 or components.shape[1] != len(self.eigenvalues_):
+            raise ValueError(
+                f"X must have {len(self.eigenvalues_)} columns, one per component; got shape "
+                f"{components.shape}."
+            )
+        inputs: NDArray = components @ self._inverse[:-1] + self._inverse[-1]
+        return inputs
+
+    def _fit(self, X: Any) -> Design:
+        count = positive_integer(self.n_components, "n_components")
+        positive_number(self.alpha, "alpha")
+        self._forget()
+        X = self._checked(X, reset=True)
+        design = self._fitted_design(X)
+        n, n_columns = design.shape
+        if count > min(n, n_columns):
+            raise ValueError(
+                f"n_components must be at most {min(n, n_columns)}, the smaller number of rows and "
+                f"features; got {count}."
+            )
+        ones = np.ones(n, dtype=design.dtype)
+        mean = design.rmatvec(ones).astype(np.float64) / n
+        if self._is_exact:
+
+            def product(v: NDArray) -> NDArray:
+                centred = v - v.mean()
+                found = design.matvec(centred).astype(np.float64)
+                return found - found.mean()
+
+            trace = self.feature_map_.kernel_.diag(X).sum(dtype=np.float64) - mean.sum()
+            values, vectors = leading(product, n, count, self._key, design.dtype)
+            vectors -= vectors.mean(axis=0)
+            values = np.maximum(values, 0.0)
+            vectors /= np.sqrt(np.maximum(values, np.finfo(float).tiny))
+        else:
+
+            def product(v: NDArray) -> NDArray:
+                found = design.matvec(v).astype(np.float64)
+                found -= mean @ v
+                back = design.rmatvec(found).astype(np.float64)
+                return back - mean * found.sum()
+
+            trace = float(design.column_sqnorms().sum()) - n * float(mean @ mean)
+            values, vectors = leading(product, n_columns, count, self._key, design.dtype)
+            values = np.maximum(values, 0.0)
+        largest = np.abs(vectors).argmax(axis=0)
+        vectors *= np.sign(vectors[largest, np.arange(count)])
+        self.eigenvalues_, self.components_ = values, vectors
+        self.explained_variance_ratio_ = values / max(trace, np.finfo(float).tiny)
+        self._offset = mean @ vectors
+        self._learn_inverse(X, self._scores(design))
+        return design
+
+    def _scores(self, design: Design) -> NDArray:
+        scores = design.matvec(self.components_) - self._offset
+        return scores.astype(design.dtype, copy=False)
+
+    def _learn_inverse(self, X: Any, scores: NDArray) -> None:
+        """Ridge regression of the inputs on the components, which have a mean of 0."""
+        T = scores.astype(np.float64)
+        dense = X.toarray() if sparse.issparse(X) else X
+        mean = dense.mean(axis=0, dtype=np.float64)
+        gram = T.T @ T
+        ridge = self.alpha * max(np.trace(gram) / len(gram), np.finfo(float).tiny)
+        weights = linalg.solve(gram + ridge * np.eye(len(gram)), T.T @ (dense - mean))
+        self._inverse = np.vstack([weights, mean])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        k = len(state.array("eigenvalues_", (None,), "d"))
+        state.array("components_", (self.feature_map_.n_features_out_, k), "d")
+        state.array("_offset", (k,), "d")
+        state.array("_inverse", (k + 1, state.integer("n_features_in_", 1)), "d")
