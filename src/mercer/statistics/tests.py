@@ -122,6 +122,10 @@ def mmd_test(
     key = key_from(random_state)
     X, Y = _numbers([X, Y])
     n, m = _two_rows(X, "X"), _two_rows(Y, "Y")
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X and Y must have the same number of columns; got {X.shape[1]} and {Y.shape[1]}."
+        )
     is_sparse = sparse.issparse(X) or sparse.issparse(Y)
     both = sparse.csr_array(sparse.vstack([X, Y])) if is_sparse else np.concatenate([X, Y])
     rng = np.random.default_rng(key)
