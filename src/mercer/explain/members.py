@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.explain.control import control_of
 from mercer.explain.exact import Found, of_form
 from mercer.explain.path import Path, composed_of
 from mercer.explain.sampled import of_function
+from mercer.maps.products import Groups
 
 __all__ = ["Settings", "mean_sizes", "values_of"]
 
@@ -64,18 +66,36 @@ def values_of(
             f"sums of products over columns; got True for {type(path.machine).__name__}."
         )
     else:
-        found = of_function(
-            path.respond(),
-            composed_of(rows, behind, groups),
-            len(rows) if hasattr(rows, "columns") else rows.shape[0],
-            behind.shape[0],
-            len(groups),
-            joint=settings.joint,
-            tolerance=settings.tolerance,
-            max_evaluations=settings.max_evaluations,
-            seed=settings.random_state,
-        )
+        found = _estimated(path, rows, behind, groups, settings)
     return _spread_out(found, np.array(players, dtype=np.int64), path.n_inputs)
+
+
+def _estimated(path: Path, rows: Any, behind: Any, groups: Groups, settings: Settings) -> Found:
+    """Estimates of the machine less its control, and the exact values of the control."""
+    respond, composed = path.respond(), composed_of(rows, behind, groups)
+    sizes = rows.shape[0], behind.shape[0], len(groups)
+    is_plain = isinstance(rows, np.ndarray) and rows.dtype.kind == "f"
+    control = control_of(respond, composed, *sizes, settings.random_state) if is_plain else None
+
+    def left(rows: Any) -> NDArray:
+        responses = np.asarray(respond(rows), dtype=np.float64).reshape(rows.shape[0], -1)
+        return responses if control is None else responses - control(rows)
+
+    spread = float(np.std(np.asarray(respond(behind))))
+    found = of_function(
+        left,
+        composed,
+        *sizes,
+        joint=settings.joint,
+        tolerance=settings.tolerance * spread,
+        max_evaluations=settings.max_evaluations,
+        seed=settings.random_state,
+    )
+    if control is None:
+        return found
+    exact = of_form(control.form(groups), rows, behind, settings.joint, False, settings.n_jobs)
+    base = found.base + exact.base + control.mean
+    return Found(found.values + exact.values, base, found.errors)
 
 
 def _spread_out(found: Found, players: NDArray[np.int64], n_inputs: int) -> Found:

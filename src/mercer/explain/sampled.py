@@ -46,8 +46,7 @@ def of_function(
     joint : bool
         Whether unknown values come from one background row; else each from one of its own.
     tolerance : float
-        Rounds end when the mean standard error of a value is below this share of the standard
-        deviation of the responses to the background.
+        Mean standard error of a value at which rounds end.
     max_evaluations : int
         Evaluations of the function per row, at most.
     seed : int
@@ -68,7 +67,7 @@ def of_function(
 
     all_rows = np.arange(n_background)[:, None] + np.zeros(n_players, dtype=np.int64)
     alone = responses(n + (all_rows if joint else drawn(_BASE_ROWS)))
-    base, spread = alone.mean(axis=0), max(float(alone.std()), np.finfo(float).tiny)
+    base = alone.mean(axis=0)
     whole = responses(np.arange(n)[:, None] + np.zeros(n_players, dtype=np.int64))
     sums = squares = np.zeros((n, n_players, whole.shape[1]))
     rounds = 0
@@ -79,7 +78,7 @@ def of_function(
         if rounds < _LEAST_ROUNDS:
             continue
         variances = np.maximum(squares / rounds - (sums / rounds) ** 2, 0) / (rounds - 1)
-        if np.sqrt(variances).mean() <= tolerance * spread:
+        if np.sqrt(variances).mean() <= tolerance:
             break
     values, errors = sums / rounds, np.sqrt(variances)
     return Found(_summing(values, variances, whole - base), base, errors)

@@ -44,7 +44,8 @@ def shapley_values(
     Laplacian and the product Cauchy kernel (exact machines, Nyström, sparse machines), random
     Fourier features, random stumps and trees, linear models, random bins with a background of all
     training rows, and sums and products of such kernels. Values of other models, such as local
-    machines, are estimated from random permutations, with standard errors. What
+    machines, are estimated with standard errors: from random permutations, for the difference of
+    the model and a kernel machine that follows it and has exact values. What
     :class:`mercer.TablePreparer` makes of a column belongs to that column.
 
     Parameters
