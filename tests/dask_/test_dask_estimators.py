@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import mercer
 from mercer import persistence
+from mercer.explain import shapley_values
 
 pytest.importorskip("distributed")
 pytest.importorskip("dask.dataframe")
@@ -82,6 +83,9 @@ def test_every_map_of_the_guide_is_fitted_on_two_workers(client, data, name):
     model.fit(Xd, yd, sample_weight=wd)
     assert model.n_workers_ == 2
     np.testing.assert_allclose(model.to_local().predict(X), local.predict(X), rtol=0, atol=1e-6)
+    if name == "fourier":
+        found, expected = (shapley_values(each, X[:5], X[9:30]) for each in (model, local))
+        np.testing.assert_allclose(found.values, expected.values, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["KernelRegressor", "KernelClassifier"])

@@ -118,8 +118,8 @@ def shapley_values(
         random_state,
         n_jobs,
     )
-    model = _searched(model)
     check_is_fitted(model)
+    model = _local(model)
     members, unit = _members(model)
     n_inputs = getattr(model, "n_features_in_", None)
     if n_inputs is None:
@@ -144,10 +144,11 @@ def shapley_values(
     return ShapleyValues(values, base, errors, X, np.asarray(names), output_names, unit)
 
 
-def _searched(model: Any) -> Any:
-    """The best estimator of a search of scikit-learn, or the model itself."""
-    is_search = isinstance(model, MetaEstimatorMixin) and hasattr(model, "best_estimator_")
-    return model.best_estimator_ if is_search else model
+def _local(model: Any) -> Any:
+    """The best estimator of a search, the local copy of a model of Dask, or the model itself."""
+    if isinstance(model, MetaEstimatorMixin) and hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    return model.to_local() if hasattr(model, "to_local") else model
 
 
 def _members(model: Any) -> tuple[list[tuple[float, Any, Any]], str]:

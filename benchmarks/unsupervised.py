@@ -1,0 +1,107 @@
+"""Components, clusters and two-sample tests on many rows, beside scikit-learn.
+
+Rows are generated: ten Gaussian clusters in 20 dimensions. Every contender runs in one process with
+both cores; peers that form n x n matrices run on as many rows as they finish in ``--limit``
+seconds, doubling from 1000.
+
+    python benchmarks/unsupervised.py --rows 1000000 --json unsupervised.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn.cluster
+import sklearn.decomposition
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from _side_by_side import environment
+from mercer.statistics import mmd_test
+from mercer.unsupervised import KernelKMeans, KernelPCA, SpectralClustering
+
+GAMMA = 0.01  # of the Gaussian kernel
+
+
+def rows_of(n: int) -> tuple[Any, Any]:
+    X, y = make_blobs(n, 20, centers=10, cluster_std=4.0, random_state=0)
+    return X.astype(np.float32), y
+
+
+def ours() -> dict[str, Callable[[Any], Any]]:
+    """What each method does with rows; clusters are returned."""
+    fourier = {"feature_map": "fourier", "n_features": 500, "gamma": GAMMA, "random_state": 0}
+    binned = {"n_features": 200, "random_state": 0, "gamma": 0.02}
+    return {
+        "KernelPCA(10), fourier": lambda X: KernelPCA(10, **fourier).fit(X),
+        "KernelKMeans(10), fourier": lambda X: KernelKMeans(10, n_init=1, **fourier).fit_predict(X),
+        "SpectralClustering(10), binning": lambda X: SpectralClustering(10, **binned).fit_predict(
+            X
+        ),
+        "mmd_test, halves": lambda X: mmd_test(X[::2], X[1::2], random_state=0),
+    }
+
+
+def peers() -> dict[str, Callable[[Any], Any]]:
+    """The classes of scikit-learn that answer the same questions."""
+    components = sklearn.decomposition.KernelPCA(10, kernel="rbf", gamma=GAMMA)
+    spectral = sklearn.cluster.SpectralClustering(10, gamma=GAMMA, random_state=0)
+    return {
+        "scikit-learn KernelPCA(10)": components.fit,
+        "scikit-learn SpectralClustering(10)": spectral.fit_predict,
+    }
+
+
+def timed(call: Callable[[Any], Any], n: int) -> dict[str, Any]:
+    """Seconds of a call on n rows, the memory that the process has needed, and the quality."""
+    X, y = rows_of(n)
+    start = time.perf_counter()
+    found = call(X)
+    facts: dict[str, Any] = {"rows": n, "seconds": time.perf_counter() - start}
+    facts["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if isinstance(found, np.ndarray):
+        facts["ari"] = adjusted_rand_score(y, found)
+    return facts
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--limit", type=float, default=20.0)
+    parser.add_argument("--json", type=Path)
+    settings = parser.parse_args()
+    runs = []
+
+    def tell(name: str, facts: dict[str, Any]) -> None:
+        runs.append({"what": name, **facts})
+        told = ", ".join(f"{key} {value:.4g}" for key, value in facts.items())
+        sys.stdout.write(f"{name}: {told}\n")
+        sys.stdout.flush()
+
+    for name, call in ours().items():
+        small, large = (timed(call, n) for n in (settings.rows // 10, settings.rows))
+        tell(name, small)
+        power = np.log10(large["seconds"] / small["seconds"])
+        tell(name, large | {"power_of_n": power})
+    for name, call in peers().items():
+        n, facts = 1000, {}
+        while not facts or facts["seconds"] < settings.limit / 4:
+            facts = timed(call, n)
+            n *= 2
+        tell(name, facts)
+    if settings.json:
+        record = {"environment": environment(), "data": "generated (ten clusters)", "runs": runs}
+        settings.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
