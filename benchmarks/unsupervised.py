@@ -28,7 +28,7 @@ from _side_by_side import environment
 from mercer.statistics import mmd_test
 from mercer.unsupervised import KernelKMeans, KernelPCA, SpectralClustering
 
-GAMMA = 0.01  # of the Gaussian kernel
+GAMMA = 0.002  # of the Gaussian kernel
 
 
 def rows_of(n: int) -> tuple[Any, Any]:

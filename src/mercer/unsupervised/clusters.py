@@ -177,9 +177,12 @@ class KernelKMeans(_Clusters):
         nearest, labels = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
         row = int(rng.integers(n))
         for cluster in range(count):
-            unit = np.zeros(n, dtype=design.dtype)
-            unit[row] = 1
-            product = design.matvec(unit) if self._is_exact else design.gram_matvec(unit)
+            if self._is_exact:
+                weights = np.zeros(n, dtype=design.dtype)
+                weights[row] = 1
+            else:
+                weights = design.rows(np.array([row])).rmatvec(np.ones(1, dtype=design.dtype))
+            product = design.matvec(weights)
             apart = np.maximum(squares - 2 * product.astype(np.float64) + squares[row], 0.0)
             closer = apart < nearest
             labels[closer], nearest[closer] = cluster, apart[closer]

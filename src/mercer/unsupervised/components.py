@@ -18,6 +18,8 @@ from mercer.unsupervised.base import COMMON, Unsupervised, leading
 
 __all__ = ["KernelPCA"]
 
+_FEW_COLUMNS = 2000  # features whose Gram matrix takes less time than products with its vectors
+
 
 @documented(COMMON)
 @dataclass(eq=False, repr=False)
@@ -172,7 +174,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
                 return back - mean * found.sum()
 
             trace = float(design.column_sqnorms().sum()) - n * float(mean @ mean)
-            values, vectors = leading(product, n_columns, count, self._key, design.dtype)
+            if n_columns <= _FEW_COLUMNS:  # one pass over the rows instead of one per product
+                matrix = design.gram() - n * np.outer(mean, mean)
+                largest = n_columns - count, n_columns - 1
+                values, vectors = linalg.eigh(matrix, subset_by_index=largest)
+                values, vectors = values[::-1], vectors[:, ::-1].copy()
+            else:
+                values, vectors = leading(product, n_columns, count, self._key, design.dtype)
             values = np.maximum(values, 0.0)
         largest = np.abs(vectors).argmax(axis=0)
         vectors *= np.sign(vectors[largest, np.arange(count)])
