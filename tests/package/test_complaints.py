@@ -8,6 +8,7 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_classification
@@ -276,3 +277,10 @@ def test_few_private_parts_of_the_other_library_are_used():
     texts = [path.read_text() for path in Path(mercer.__file__).parent.rglob("*.py")]
     used = {"".join(names) for text in texts for names in private.findall(text)}
     assert used <= {"_check_feature_names_in", "_check_sample_weight"}
+
+
+@pytest.mark.parametrize("kind", ["KernelClassifier", "LocalKernelClassifier", "DualKernelSVC"])
+def test_texts_among_numbers_name_the_class_that_takes_them(kind):
+    frame = pd.DataFrame({"city": ["Rome", "Oslo"] * 20, "size": np.arange(40.0)})
+    with pytest.raises(ValueError, match=rf"X must hold numbers; .*TablePreparer\(\), {kind}"):
+        getattr(mercer, kind)().fit(frame, np.arange(40) % 2)

@@ -23,7 +23,7 @@ from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import flag, is_name, is_plain, name_from, positive_number
 from mercer.estimators._documentation import SHARED, documented
 from mercer.estimators.base import raise_if_interrupted
-from mercer.estimators.inputs import float_types
+from mercer.estimators.inputs import float_types, naming_remedy
 from mercer.estimators.preprocessing import Preprocessing, fit_scaler
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
 from mercer.estimators.targets import check_labels, class_weights, coded, winners
@@ -336,7 +336,9 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
                 )
         else:
             self._stated_kernel()
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), order="C")
+            options = {"accept_sparse": "csr", "dtype": float_types(X), "order": "C"}
+            with naming_remedy(self):
+                X, y = validate_data(self, X, y, **options)
         check_classification_targets(y)
         return X, y
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ __all__ = [
     "checked_pair",
     "float_types",
     "in_memory",
+    "naming_remedy",
     "numbers",
 ]
 
@@ -45,7 +48,8 @@ def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDAr
         return X, y
     if kind == NUMBERS and not isinstance(X, PreparedRows):
         X = sound(X)
-        return validate_data(model, X, y, accept_sparse="csr", dtype=float_types(X), **options)
+        with naming_remedy(model):
+            return validate_data(model, X, y, accept_sparse="csr", dtype=float_types(X), **options)
     if not isinstance(X, PreparedRows):  # which their maker has checked
         X = checked_texts(X, "X")
     y = validate_data(model, y=y, **options)
@@ -53,6 +57,20 @@ def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDAr
     if isinstance(X, PreparedRows):
         model.n_features_in_ = X.shape[1]
     return X, y
+
+
+@contextmanager
+def naming_remedy(model: Any) -> Iterator[None]:
+    """Say which class takes the texts that the checks of rows of numbers refuse."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("could not convert string"):
+            raise
+        raise ValueError(
+            f"X must hold numbers; {error}. make_pipeline(TablePreparer(), "
+            f"{type(model).__name__}()) takes texts, dates and missing cells."
+        ) from None
 
 
 def in_memory(X: Any) -> Any:
