@@ -29,6 +29,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
+from mercer.auto.order import time_codes, warn_of_order
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
@@ -67,6 +68,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         *,
         time_budget: float | None = None,
         scoring: Any = None,
+        time: str | int | None = None,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -74,6 +76,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     ):
         self.time_budget = time_budget
         self.scoring = scoring
+        self.time = time
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -112,6 +115,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         n_threads(self.n_jobs)
         device_named(self.device)
         scorer = checked_scorer(self, self.scoring)
+        goal.times = None if self.time is None else time_codes(X, self.time)
         key = key_from(self.random_state)
         judge = Judge(goal) if scorer is None else ByScorer(goal, scorer, X, y, key)
         monitor = Monitor(self, X, y)
@@ -127,6 +131,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 form = self._form(search, X, start + budget)
             except KeyboardInterrupt:
                 self.interrupted_ = True
+            if not self.interrupted_ and start + TUNING.trial_share * budget > time.perf_counter():
+                warn_of_order(search)
             searched = time.perf_counter()
             self._keep(search)
             by_judge = None if scorer is None and goal.weights is None else judge.of_predictions
