@@ -132,6 +132,15 @@ def test_later_rows_of_any_groups_leave_both_sides(n_groups):
         assert not set(groups[fitted]) & set(groups[held])
 
 
+@pytest.mark.parametrize(("n", "n_early"), [(2, 1), (10, 1), (100, 99), (1500, 2), (1500, 1499)])
+def test_any_share_of_early_rows_leaves_a_model(n, n_early):
+    X, y = table(n)
+    X[:, 6] = np.arange(n) >= n_early
+    model = AutoKernelRegressor(random_state=0, time=6).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert model.n_validation_rows_ == n - n_early
+
+
 def drifting(n_days, seed, first=0):
     """Days of four rows: inputs that name the day, and a level that no other day has."""
     rng = np.random.default_rng(seed)
@@ -180,6 +189,18 @@ def test_warns_once_of_dates_that_flatter_and_of_no_others():
     assert not told(X, np.sin(X["x"]))
     assert not told(X.drop(columns="when"), y)
     assert "time=4 " in told(X.astype(object).to_numpy(), y)[0]
+
+
+def test_interrupt_while_order_is_tested_leaves_a_model(monkeypatch):
+    def interrupted(search):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(base, "warn_of_order", interrupted)
+    X, y = table(300)
+    with pytest.warns(UserWarning, match="fit was interrupted"):
+        model = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert model.interrupted_
+    assert np.isfinite(model.predict(X)).all()
 
 
 def test_warns_for_classes_and_not_without_order():

@@ -74,7 +74,7 @@ AUTOMATIC = SHARED | entries(
         At ``fit``, if the data or a setting are invalid.
     UserWarning
         If ``fit`` was interrupted before a model of all rows was fitted; without ``time``, if
-        later rows by a date column have at least 1.25 times the squared error unless rows of their
-        time are fitted.
+        rows that are later by a date column have at least 1.25 times the squared error where no row
+        of their time is fitted.
     """
 )

@@ -129,10 +129,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 search.run(treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = self._form(search, X, start + budget)
+                if time.perf_counter() < search.deadline:
+                    warn_of_order(search)
             except KeyboardInterrupt:
                 self.interrupted_ = True
-            if not self.interrupted_ and start + TUNING.trial_share * budget > time.perf_counter():
-                warn_of_order(search)
             searched = time.perf_counter()
             self._keep(search)
             by_judge = None if scorer is None and goal.weights is None else judge.of_predictions

@@ -27,6 +27,7 @@ _MOST_ROWS = 1000  # rows fitted, and late rows predicted, by each machine of th
 _LEAST_ROWS = 50  # late rows from which the test is made
 _SURE = 3.0  # standard errors of the difference: residuals near in time are not independent
 _MUCH = 1.25  # ratio of squared errors from which a random split misleads
+_TINY = 1e-12  # least squared error, in units of the variance, that a ratio is taken of
 _LEAST_GAIN = 0.05  # of the variance: smaller differences are due to the day as an input
 
 
@@ -136,7 +137,7 @@ def _ratio(search: Search, rows: NDArray[np.int64], times: NDArray) -> float:
     within = _losses(search, any_time)
     gain = before - within
     is_sure = gain.mean() > max(_LEAST_GAIN, _SURE * gain.std() / np.sqrt(len(gain)))
-    return float(before.mean() / within.mean()) if is_sure else 1.0
+    return float(before.mean() / max(within.mean(), _TINY)) if is_sure else 1.0
 
 
 def _sampled(early: NDArray, late: NDArray, m: int) -> NDArray:
@@ -146,7 +147,10 @@ def _sampled(early: NDArray, late: NDArray, m: int) -> NDArray:
 
 
 def _losses(search: Search, rows: list[tuple[NDArray, NDArray]]) -> NDArray[np.float64]:
-    """Losses at held-out rows of exact machines in the best settings of the first rungs."""
+    """Losses at held-out rows of exact machines in the best settings of the first rungs.
+
+    NaN if a matrix has no factor.
+    """
     goal, settings = search.goal, search.finalists[0]
     parts = [replace(search.parts[0], fitted=fitted, held=held) for fitted, held in rows]
     bench = Bench.of_rows(goal, Judge(goal), parts, search.whole.n_rows)
@@ -155,4 +159,4 @@ def _losses(search: Search, rows: list[tuple[NDArray, NDArray]]) -> NDArray[np.f
             "order", bench.most_fitted, [settings], [settings.ridge], n_threads(search.n_jobs)
         )
     own = [o for o in outcomes if o.record.settings.transform == settings.transform]
-    return own[0].compared() if own else np.zeros(len(bench.held))
+    return own[0].compared() if own else np.full(len(bench.held), np.nan)
