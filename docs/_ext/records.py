@@ -42,6 +42,13 @@ class RecordSpeed(Directive):
         return _parsed(self, lines)
 
 
+class RecordElo(Directive):
+    """Elo ratings of all contenders, over the tables of all records."""
+
+    def run(self) -> list[nodes.Node]:
+        return _parsed(self, _table(*records_read.elo_table()))
+
+
 def _table(header: list[str], body: list[list[str]], classes: str = "record") -> list[str]:
     lines = [".. list-table::", "   :header-rows: 1", f"   :class: {classes}", ""]
     for row in [header, *body]:
@@ -59,4 +66,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("record-table", RecordTable)
     app.add_directive("record-summary", RecordSummary)
     app.add_directive("record-speed", RecordSpeed)
+    app.add_directive("record-elo", RecordElo)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

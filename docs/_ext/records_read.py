@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 import statistics
 from collections import defaultdict
 from pathlib import Path
@@ -61,6 +62,12 @@ def seconds_of(name: str) -> tuple[list[str], list[list[str]]]:
         for data, row in seconds.items()
     ]
     return ["data", *names], body
+
+
+def elo_table() -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the Elo ratings that ``benchmarks/elo.py`` computes."""
+    rows = runpy.run_path(str(RECORDS.parent / "elo.py"))["rated"]()
+    return list(rows[0]), [list(row.values()) for row in rows]
 
 
 def summary(name: str) -> str:

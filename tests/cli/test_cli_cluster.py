@@ -96,6 +96,7 @@ def test_processes_of_this_machine_are_started_and_ended(folder):
         (("--workers", 0), "must be greater than or equal to 1; got '0'"),
         (("--workers", 2, "--sparse"), "--sparse must be left out beside --workers"),
         (("--workers", 2, "--groups", "w"), "--groups must be left out beside --workers"),
+        (("--workers", 2, "--time", "age"), "--time must be left out beside --workers"),
         (("--workers", 2, "--report", "r.html"), "--report must be left out beside"),
         (("--workers", 2, "--target", "prize"), "has no column 'prize'; did you mean 'price'?"),
         (("--workers", 2, "--drop", "price"), "--drop and --target must not both name 'price'"),

@@ -152,6 +152,7 @@ WRONG = [
     (("--groups", "name"), "--groups must be left out for KernelRegressor"),
     (("--drop", "name,city,area,sold,sure"), "no column left to learn from"),
     (("--scoring", "r2"), "--scoring must be left out beside options that say how"),
+    (("--time", "sold"), "--time must be left out beside options that say how"),
     (("--scoring", "roc"), "--scoring knows no 'roc'; did you mean"),
     (("--map", "ngrams"), "a map of texts needs one column of texts, named by --features; got 5"),
     (("--report", "none/page.html"), "there is no folder none"),
@@ -270,6 +271,47 @@ def test_the_score_of_rows_held_out_stands_beside_that_of_the_training_rows(hous
     told = run("fit", "houses.csv", "--target", "price", "--id", "name", "--out", "m.skops").stdout
     assert "r2 0.7500 on 18 rows held out in the search" in told
     assert "on the training rows (no test part" in told
+
+
+@pytest.mark.parametrize("path", ["houses.csv", "numbers.parquet"])
+def test_rows_held_out_by_time_are_told(path, houses):
+    houses["day"] = (houses["sold"] - houses["sold"].min()).dt.days
+    houses[["sure", "day", "price"]].to_parquet("numbers.parquet")
+    how = ("--time", "sold", "--id", "name")
+    how = how if path == "houses.csv" else ("--time", "day", "--out-of-core")
+    given = ("fit", path, "--target", "price", *how, "--out", "m.skops")
+    done = run(*given, "--report", "page.html", "--json")
+    assert done.exit_code == 0, done.output
+    column = "'sold'" if path == "houses.csv" else "1"
+    summary = json.loads(done.stdout)
+    assert summary["time"] == how[1]
+    assert not summary["validation"]["cross_validated"]
+    by = f"later by column {column} than all rows fitted"
+    assert by in fitting.held_out_words(summary["validation"], "r2")
+    assert by in " ".join(run("show", "m.skops").stdout.split())
+    assert "they are later than all rows fitted" in Path("page.html").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("houses")
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (("--time", "sld"), "--time: houses.csv has no column 'sld'; did you mean 'sold'?"),
+        (("--time", "sold", "--drop", "sold"), "'sold' is named by --drop"),
+        (("--time", "sold", "--features", "area"), "--features lacks 'sold'"),
+        (("--time", "price"), "'price' is named by --target"),
+        (("--time", "city"), "time must name a column of numbers or dates; 'city' holds texts"),
+        (("--time", "area"), "time must name a column without missing cells; 'area' lacks 13 of"),
+    ],
+)
+def test_columns_that_give_no_time_are_one_sentence(how, message):
+    assert message in refusal("fit", "houses.csv", "--target", "price", "--out", "m.skops", *how)
+
+
+def test_time_needs_columns_with_names():
+    np.savez("rows.npz", X=np.eye(40), y=np.arange(40.0))
+    said = refusal("fit", "rows.npz", "--time", "x0", "--out", "m.skops")
+    assert "--time needs a file with names of columns" in said
 
 
 @pytest.mark.usefixtures("houses")

@@ -17,6 +17,13 @@ AUTOMATIC = SHARED | entries(
         with ``sample_weight``. The estimator passed to it can only predict the held-out rows X (a
         classifier also returns responses and calibrated probabilities). None chooses by the mean
         squared error.
+    time : str, int or None, default=None
+        Column that orders the rows in time, of numbers or dates without missing cells: its name in
+        a frame, its place in an array. The last fifth of the rows by this column is held out, rows
+        of one time together, so that settings, scores, intervals and probabilities are those of
+        rows later than all rows fitted; with ``groups``, those of later rows of groups not fitted.
+        The column stays an input, and the final model is fitted to all rows. None holds out rows at
+        random and warns where a date column shows that this flatters.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the held-out rows, of the samples and of random features.
     n_jobs : int or None, default=None
@@ -48,9 +55,10 @@ AUTOMATIC = SHARED | entries(
         Score of the chosen settings on held-out rows: ``scoring``, else R2 or the share of correct
         classes. Up to 1000 rows it is from five-fold cross-validation; up to 2000 rows from leaving
         out each row in turn; above, from a model of the final form fitted without a tenth of the
-        rows (3000 at most). Above 50 000 rows, or if the time budget leaves no time for that fit,
-        it is the score of the models of the search, which have fewer rows. As the best of many
-        scores it is slightly optimistic. NaN if ``fit`` was interrupted before any trial.
+        rows (3000 at most). With ``time`` or, above 1000 rows, ``groups`` it is from a fifth of the
+        rows. Above 50 000 rows, or if the time budget leaves no time for that fit, it is the score
+        of the models of the search, which have fewer rows. As the best of many scores it is
+        slightly optimistic. NaN if ``fit`` was interrupted before any trial.
     n_validation_rows_ : int
         Number of held-out rows; their errors also calibrate intervals and probabilities.
     held_out_ : dict of arrays or None
@@ -64,6 +72,8 @@ AUTOMATIC = SHARED | entries(
     ValueError, TypeError
         At ``fit``, if the data or a setting are invalid.
     UserWarning
-        If ``fit`` was interrupted before a model of all rows was fitted.
+        If ``fit`` was interrupted before a model of all rows was fitted; without ``time``, if
+        rows that are later by a date column have at least 1.25 times the squared error where no row
+        of their time is fitted.
     """
 )

@@ -28,6 +28,7 @@ from mercer.auto.final import STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel, tree_count
+from mercer.auto.order import time_codes, warn_of_order
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
@@ -68,6 +69,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         *,
         time_budget: float | None = None,
         scoring: Any = None,
+        time: str | int | None = None,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -75,6 +77,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     ):
         self.time_budget = time_budget
         self.scoring = scoring
+        self.time = time
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -114,6 +117,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         n_threads(self.n_jobs)
         device_named(self.device)
         scorer = checked_scorer(self, self.scoring)
+        goal.times = None if self.time is None else time_codes(X, self.time)
         key = key_from(self.random_state)
         judge = Judge(goal) if scorer is None else ByScorer(goal, scorer, X, y, key)
         monitor = Monitor(self, X, y)
@@ -127,6 +131,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 search.run(treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = self._form(search, X, start + budget)
+                if time.perf_counter() < search.deadline:
+                    warn_of_order(search)
             except KeyboardInterrupt:
                 self.interrupted_ = True
             searched = time.perf_counter()

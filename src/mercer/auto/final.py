@@ -166,7 +166,7 @@ class Recipe:
             n < TUNING.few_rows or search.best.rows >= TUNING.nearly_all * n
         ):
             return None
-        if form is None and TUNING.fold_rows < n <= TUNING.direct_rows and goal.groups is None:
+        if form is None and TUNING.fold_rows < n <= TUNING.direct_rows and not goal.has_rule:
             found = self._left_out(X, y, search)
             return None if found is None else (np.arange(n), found)
         rows, responses = [], []
@@ -184,10 +184,13 @@ class Recipe:
         """Rows that the final fit leaves out of a first solution, whose kernel it shares.
 
         None if ``held_out`` serves: for features, for so few rows that several parts are held out,
-        and for targets under a transform, which need their errors before the fit.
+        for targets under a transform, which need their errors before the fit, and by time, as codes
+        of labels would know later targets.
         """
         settings, goal = search.settings, search.goal
         if form is not None or search.best is None or n <= TUNING.direct_rows:
+            return None
+        if goal.times is not None:
             return None
         parts = final_splits(goal, self.key, n)
         if len(parts) > 1 or settings.transform != "identity":

@@ -41,10 +41,22 @@ class _Goal:
         Positive, with a mean of 1; None counts all rows alike.
     groups : ndarray of int64 of shape (n,) or None
         Of rows that are fitted, or held out, together; None where every row stands by itself.
+
+    Attributes
+    ----------
+    times : ndarray of int64 of shape (n,) or None
+        Ranks in time, of which the last are held out; None holds out rows of any time.
     """
+
+    times: NDArray[np.int64] | None = None
 
     def __init__(self, weights: NDArray | None, groups: NDArray | None):
         self.weights, self.groups = weights, groups
+
+    @property
+    def has_rule(self) -> bool:
+        """True if groups or times, not chance alone, decide which rows are held out."""
+        return self.groups is not None or self.times is not None
 
     def has_all_classes(self, rows: NDArray) -> bool:
         """True if every class, if there are any, has one of these rows."""

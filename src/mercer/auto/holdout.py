@@ -61,12 +61,12 @@ def final_tol(rough: float, error: float, growth: float = 1.0) -> float:
 def final_splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArray, NDArray]]:
     """Rows to fit, nine tenths of n or more, and rows to hold out, in one to three ways.
 
-    Of groups a fifth is held out, once.
+    Of groups or by time a fifth is held out, once.
     """
     (least, most), share = TUNING.final_held, TUNING.final_held_share
-    fitted, held = splits(goal, key, n, n, n if goal.groups is not None else most)[0]
-    if goal.groups is not None:
-        return [(fitted, held[:most])]
+    fitted, held = splits(goal, key, n, n, n if goal.has_rule else most)[0]
+    if goal.has_rule:  # rows beside those held out must not be fitted, either
+        return [(fitted, held)]
     order = np.concatenate([held, fitted])  # any stretch of which has its share of the classes
     n_held = min(max(n // share, 1), most)
     starts = range(0, min(-(-least // n_held), share) * n_held, n_held)

@@ -52,7 +52,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, scoring, random_state, n_jobs, verbose, device}
+    {time_budget, scoring, time, random_state, n_jobs, verbose, device}
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, scoring, class_weight, random_state, n_jobs, verbose, device}
+    {time_budget, scoring, time, class_weight, random_state, n_jobs, verbose, device}
 
     Attributes
     ----------
@@ -326,6 +326,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         *,
         time_budget: float | None = None,
         scoring: Any = None,
+        time: str | int | None = None,
         class_weight: dict[Any, float] | str | None = None,
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
@@ -335,6 +336,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         super().__init__(
             time_budget=time_budget,
             scoring=scoring,
+            time=time,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -455,8 +457,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             Whether a class belongs to the set; True for all classes if there are too few held-out
             rows for ``coverage``.
         """
-        proba = self.predict_proba(X)
-        return 1 - proba <= self.conformal_.bound(coverage)
+        return 1 - self.predict_proba(X) <= self.conformal_.bound(coverage)
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -468,11 +469,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     def _calibrate(self, search: Search) -> None:
         self.probabilities_, self.conformal_ = Probabilities(), Conformal(np.empty(0))
-        choice = search.choice
-        if choice is None or not isinstance(search.goal, Classes):
+        choice, goal = search.choice, search.goal
+        if choice is None or not isinstance(goal, Classes):
             return
         responses = choice.responses[:, 0] if choice.responses.shape[1] == 1 else choice.responses
-        labels, weights = search.goal.labels[choice.rows], search.goal.weights_of(choice.rows)
+        labels, weights = goal.labels[choice.rows], goal.weights_of(choice.rows)
         self.probabilities_ = Probabilities.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)

@@ -23,11 +23,15 @@ __all__ = [
     "LeafPart",
     "Part",
     "last_scale_rows",
+    "later_rows",
     "leaf_parts",
     "scale_rows",
     "splits",
     "spread_out",
 ]
+
+
+_HELD_SHARE = 0.2  # of the rows: the latest ones, which are held out by time
 
 
 @dataclass
@@ -42,21 +46,27 @@ class Part:
     key: int
     weights: NDArray | None = None  # of the rows of the table
     groups: NDArray | None = None
+    is_later: bool = False  # whether the rows held out are later than the rows to fit
     made: dict[Any, Any] = field(init=False, default_factory=dict)
     locks: dict[Any, Lock] = field(init=False, default_factory=dict)
 
     @property
     def leaf_rows(self) -> NDArray[np.int64]:
-        """Rows of the table that leaves are cut from: those to fit and, of groups, those held out.
+        """Rows of the table that leaves are cut from: those to fit and, by a rule, those held out.
 
-        Without groups a leaf holds out rows of its own.
+        Without a rule a leaf holds out rows of its own.
         """
-        return self.fitted if self.groups is None else np.concatenate([self.fitted, self.held])
+        return np.concatenate([self.fitted, self.held]) if self.has_rule else self.fitted
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether groups or time, not chance alone, decide which rows are held out."""
+        return self.is_later or self.groups is not None
 
     def treated_leaf_rows(self, settings: Settings) -> NDArray:
         """Treated rows that leaves are cut from, before they are scaled."""
         fitted, held = self.rows(settings)
-        if self.groups is None:
+        if not self.has_rule:
             return fitted
         return self._once((id(fitted), "leaves"), lambda: np.concatenate([fitted, held]))
 
@@ -115,13 +125,17 @@ class Part:
             fitted = preparer.fit_transform(rows_of(self.table, self.fitted), y)
             held = preparer.transform(rows_of(self.table, self.held))
         else:
-            columns = self._once("columns", self._columns)
+            columns = self.columns()
             rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
             fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
         return _short(fitted), _short(held)
 
-    def _columns(self) -> tuple[Columns, Columns]:
+    def columns(self) -> tuple[Columns, Columns]:
         """The columns of the rows to fit and of those to predict, read once for all treatments."""
+        both: tuple[Columns, Columns] = self._once("columns", self._columns)
+        return both
+
+    def _columns(self) -> tuple[Columns, Columns]:
         names = column_names(self.table)
         fitted = read(rows_of(self.table, self.fitted), names)
         return fitted, read(rows_of(self.table, self.held), names, fitted.reading())
@@ -182,8 +196,8 @@ def leaf_parts(
     Both are sides of cuts through a node of twice their size, and what is held out of them are rows
     that they share: it is answered for by several leaves, as it is by several trees, whose mean
     bears a narrower kernel and a weaker penalty than one leaf. Losses differ between places more
-    than within them, so that places have to be many. Of groups, what is held out are those rows of
-    both leaves that ``whole`` holds out.
+    than within them, so that places have to be many. Of groups or by time, what is held out are
+    those rows of both leaves that ``whole`` holds out.
     """
     treated = whole.treated_leaf_rows(settings)
     rows = scaled(treated, whole.scales(settings))
@@ -196,14 +210,14 @@ def leaf_parts(
         side = first[place % 2]
         other = max(second, key=lambda half: len(np.intersect1d(half, side)))
         both = np.intersect1d(side, other)
-        if whole.groups is None:
+        if not whole.has_rule:
             order = np.argsort(random_order(whole.key, len(both)))
             held = both[order[: max(1, int(TUNING.shared_held * len(both)))]]
         else:
             held = both[own[both] >= len(whole.fitted)]
         for leaf in (side, other):
             fitted = np.setdiff1d(leaf, held)
-            if whole.groups is not None:
+            if whole.has_rule:
                 fitted = fitted[own[fitted] < len(whole.fitted)]
             if len(held) and len(fitted):
                 parts.append(LeafPart(whole, own[fitted], own[held]))
@@ -251,6 +265,7 @@ def splits(
     """Rows to fit and rows to hold out: one part of many rows, or each fifth of few in turn.
 
     Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
+    By time there is one part, of the last fifth.
     """
     order = np.argsort(random_order(key, n))
     n_folds = min(TUNING.folds, n)
@@ -262,6 +277,9 @@ def splits(
         first = np.repeat(np.cumsum(counts) - counts, counts)
         place = (np.arange(n) - first + 0.5) / counts[labels[by_class]]
         order = order[by_class[np.argsort(place, kind="stable")]]
+    if goal.times is not None:
+        early, late = (order[mask[order]] for mask in later_rows(goal.times, goal.groups))
+        return [(early[:most_fitted], late[:most_held])]
     if goal.groups is not None:
         folds = folds_of_groups(goal.groups, strata, n_folds, key)[order]
         parts = [(order[folds != f], order[folds == f]) for f in range(folds.max() + 1)]
@@ -274,6 +292,41 @@ def splits(
         return [(order[folds != f], order[folds == f]) for f in range(n_folds)]
     n_held = min(most_held, n // 4)
     return [(order[n_held : n_held + most_fitted], order[:n_held])]
+
+
+def later_rows(
+    times: NDArray[np.int64], groups: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks of the rows to fit and of the rows to hold out, about the last fifth; ties share one.
+
+    Of groups, the latest ones are held out, about a fifth of the rows: their rows before the cut,
+    and the rows of all others after it, are on neither side.
+
+    Parameters
+    ----------
+    times : ndarray of int64 of shape (n,)
+        Ranks from 0 on, at least two.
+    groups : ndarray of int64 of shape (n,), default=None
+        From 0 on, at least two.
+
+    Examples
+    --------
+    >>> fitted, held = later_rows(np.array([0, 2, 1, 0, 2, 1, 0, 0, 1, 1]))
+    >>> np.flatnonzero(held)
+    array([1, 4])
+    """
+    n = len(times)
+    n_until = np.cumsum(np.bincount(times))[:-1]  # rows up to each time but the last
+    early = times <= int(np.argmin(np.abs(n_until - (1 - _HELD_SHARE) * n)))
+    if groups is None:
+        return early, ~early
+    sizes = np.bincount(groups)
+    share = np.bincount(groups, ~early) / sizes
+    order = np.lexsort((np.bincount(groups, times) / sizes, share))
+    n_kept = int(np.searchsorted(np.cumsum(sizes[order]), (1 - _HELD_SHARE) * n, "right"))
+    is_late = np.zeros(len(sizes), dtype=bool)
+    is_late[order[min(max(n_kept, 1), len(sizes) - 1) :]] = True
+    return early & ~is_late[groups], ~early & is_late[groups]
 
 
 def folds_of_groups(

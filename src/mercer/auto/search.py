@@ -73,8 +73,8 @@ class Search:
         monitor: Monitor | None = None,
     ):
         self.parts = [
-            Part(table, y, goal.kind, fitted, held, key, goal.weights, goal.groups)
-            for fitted, held in splits(goal, key, len(y))
+            Part(table, y, goal.kind, *rows, key, goal.weights, goal.groups, goal.times is not None)
+            for rows in splits(goal, key, len(y))
         ]
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
         self.judge = judge or Judge(goal)
@@ -229,10 +229,10 @@ class Search:
         return worth(best.loss, losses[0], losses[1])
 
     def _leaf_table(self) -> Part:
-        """Rows to cut leaves from, as many of them held out as of other parts if there are groups,
-        or else in leaves alone."""
+        """Rows to cut leaves from: by groups or time, a fifth of them held out, else in leaves
+        alone."""
         most, n = TUNING.leaf_table_rows, self.whole.n_rows
-        if self.goal.groups is not None:
+        if self.goal.has_rule:
             most_held = int(TUNING.held_groups * most)
             fitted, held = splits(self.goal, self.key, n, most - most_held, most_held)[0]
             return replace(self._part(fitted), held=held)

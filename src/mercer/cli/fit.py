@@ -111,6 +111,15 @@ Groups = Annotated[
     str | None,
     _valued("NAME", "Column of groups: the rows of one are never parted when settings are judged."),
 ]
+TimeColumn = Annotated[
+    str | None,
+    _valued(
+        "NAME",
+        "Column of dates or numbers that orders the rows: settings are judged on rows later than "
+        "those fitted.",
+        "--time",
+    ),
+]
 Scoring = Annotated[
     str | None,
     _valued("NAME", "Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2."),
@@ -158,6 +167,7 @@ def fit(
     id_: Ids = None,
     weights: Weights = None,
     groups: Groups = None,
+    time: TimeColumn = None,
     class_weight: ClassWeight = None,
     scoring: Scoring = None,
     positive: Positive = None,
@@ -204,7 +214,7 @@ def fit(
     given, where = SimpleNamespace(**locals()), Where(scheduler, workers)
     _check_files(given)
     how = _how(given)
-    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups)
+    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups, time)
     summary = (_of_folder if where.option else _of_file)(given, how, roles, where)
     print_json(summary) if as_json else tell(summary)
     if summary["interrupted"]:
@@ -248,7 +258,11 @@ def _how(given: SimpleNamespace) -> _How:
         raise ValueError("--device must be left out beside --sparse.")
     automatic = not settings and not given.sparse and given.scale
     settings |= {"random_state": given.seed, "n_jobs": given.n_jobs}
-    only_automatic = {"time_budget": given.time_budget, "scoring": scorer_name(given.scoring)}
+    only_automatic = {
+        "time_budget": given.time_budget,
+        "scoring": scorer_name(given.scoring),
+        "time": given.time,
+    }
     asked = {name: value for name, value in only_automatic.items() if value is not None}
     if automatic:
         settings |= asked
@@ -266,6 +280,7 @@ def _of_folder(given: SimpleNamespace, how: _How, roles: Roles, where: Where) ->
         {
             "--sparse": given.sparse,
             "--groups": given.groups,
+            "--time": given.time,
             "--class-weight": given.class_weight,
             "--positive": given.positive,
             "--cv": given.cv,
@@ -320,6 +335,9 @@ def _judged(given: SimpleNamespace, rows: Labelled) -> tuple[Any, dict[str, Any]
     y, kind = rows.data.y, rows.data.task
     scorer = positive_scorer(given.scoring, given.positive, y, kind)
     judged = {"scoring": scorer, "class_weight": class_weight_of(given.class_weight, y, kind)}
+    names = rows.data.feature_names
+    if given.time is not None and names is not None and hasattr(rows.data.X, "strides"):
+        judged["time"] = list(names).index(given.time)  # of an array, whose columns have places
     return scorer, {name: value for name, value in judged.items() if value is not None}
 
 

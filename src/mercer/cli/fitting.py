@@ -165,6 +165,7 @@ def written(
         "drop": list(roles.drop) or None,
         "weights": roles.weights,
         "groups": roles.groups,
+        "time": roles.time,
     }
     columns = {name: value for name, value in columns.items() if value is not None}
     scorer = getattr(model, "scoring", None)
@@ -236,7 +237,8 @@ def described(model: Any, n_counted: int | None) -> dict[str, Any]:
 def _validation(model: Any, score: float, n_counted: int | None) -> dict[str, Any]:
     """The score of the search; every row was held out once, by cross-validation, if all were."""
     n_rows = getattr(model, "n_validation_rows_", None)
-    return {"score": score, "rows": n_rows, "cross_validated": n_rows == n_counted}
+    held = {"score": score, "rows": n_rows, "cross_validated": n_rows == n_counted}
+    return held | {"later_by": getattr(model, "time", None)}
 
 
 def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
@@ -309,7 +311,9 @@ def held_out_words(validation: dict[str, Any], scoring: str) -> str:
     """The score of a search, with the rows it was measured on."""
     number = "" if validation["rows"] is None else f"{validation['rows']} "
     how = "by cross-validation" if validation["cross_validated"] else "held out"
-    return f"{scoring} {validation['score']:.4f} on {number}rows {how} in the search"
+    later = validation["later_by"]
+    order = "" if later is None else f", later by column {later!r} than all rows fitted,"
+    return f"{scoring} {validation['score']:.4f} on {number}rows {how}{order} in the search"
 
 
 def form_words(summary: dict[str, Any]) -> str:

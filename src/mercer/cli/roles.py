@@ -18,6 +18,7 @@ class Roles:
     ids: tuple[str, ...] = ()  # left out of the inputs, and kept beside predictions
     weights: str | None = None
     groups: str | None = None
+    time: str | None = None  # orders the rows, and is an input, too
 
     @property
     def others(self) -> dict[str, tuple[str, ...]]:
@@ -33,8 +34,9 @@ class Roles:
 
     def refuse_others(self, what: str) -> None:
         """Raise if columns are named of what has none."""
-        if self.others:
-            option = next(iter(self.others))
+        named = self.others | ({} if self.time is None else {"--time": (self.time,)})
+        if named:
+            option = next(iter(named))
             raise ValueError(f"{option} needs a file with names of columns; {what}.")
 
     def inputs(self, source: str, names: Sequence[str], target: str | None) -> list[str]:
@@ -48,6 +50,15 @@ class Roles:
         left = [n for n in self.features or names if self.features or n not in met]
         if not left:
             raise ValueError(f"{source} has no column left to learn from.")
+        if self.time is not None:
+            require(source, [self.time], names, "--time")
+            if self.time not in left:
+                raise ValueError(
+                    f"--time must name a column to learn from; {self.time!r} is named by "
+                    f"{met[self.time]}."
+                    if self.time in met
+                    else f"--time must name a column to learn from; --features lacks {self.time!r}."
+                )
         return left
 
 

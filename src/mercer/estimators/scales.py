@@ -491,7 +491,9 @@ def scaled(X: Any, matrix: NDArray) -> Any:
     if matrix.ndim == 1:
         if not matrix.all():
             kept = np.flatnonzero(matrix)
-            X, matrix = X[:, kept], matrix[kept]
+            # Trees need rows that lie in one piece, as those of X[:, kept] do not.
+            X = X.take(kept, axis=1) if isinstance(X, np.ndarray) else X[:, kept]
+            matrix = matrix[kept]
             X = X.toarray() if sparse.issparse(X) and len(kept) <= _MOST_DENSE else X
         if sparse.issparse(X):
             return sparse.csr_array(X.multiply(matrix[None, :].astype(X.dtype)))

@@ -256,6 +256,13 @@ class _Report:
                     "of many looks a little better than it is."
                 )
             )
+            time = getattr(self.model, "time", None)
+            if time is not None:
+                section.add(
+                    paragraph(
+                        f"By column {time!r} they are later than all rows fitted to reach it."
+                    )
+                )
         if self.X is None and held is not None:
             section.add(paragraph("No test rows were given to this report.", quiet=True))
         if self.y is None:
