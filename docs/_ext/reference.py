@@ -28,6 +28,7 @@ MODULES = (
             "losses",
             "penalties",
             "solvers",
+            "explain",
             "diagnostics",
             "plots",
             "datasets",
