@@ -237,7 +237,7 @@ def test_negative_products_are_reported():
         (SpectralClustering(2, n_init="auto"), "n_init must be"),
         (SpectralClustering(2, feature_map="unheard"), "feature_map must be"),
         (SpectralClustering(2, gamma=0.0), "gamma must be"),
-        (SpectralClustering(2, n_features=0), "n_features|n_components"),
+        (SpectralClustering(2, n_features=0), "n_features must be"),
     ],
     ids=lambda value: repr(value)[:50],
 )

@@ -121,3 +121,15 @@ def test_too_little_memory_is_refused_before_it_is_taken(model, monkeypatch):
     monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="available"):
         clone(model).fit(np.random.default_rng(0).normal(size=(500, 20)))
+
+
+@pytest.mark.parametrize("kind", [KernelPCA, KernelKMeans, SpectralClustering, OneClassKernel])
+def test_number_of_features_of_the_map(kind, X):
+    fitted = kind(feature_map="fourier", n_features=8, random_state=0)
+    if kind is SpectralClustering:
+        fitted.set_params(feature_map="nystroem")
+    assert fitted.fit(abs(X)).feature_map_.n_features_out_ <= 16
+    with pytest.raises(ValueError, match="n_features must be left out for feature_map='exact'"):
+        kind(feature_map="exact", n_features=8).fit(X)
+    with pytest.raises(ValueError, match="n_features must be at least 1"):
+        kind(feature_map="fourier", n_features=0).fit(X)

@@ -18,6 +18,7 @@ from mercer import maps
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
+from mercer._runtime.validation import positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
 from mercer.estimators.inputs import float_types
@@ -86,10 +87,18 @@ class Unsupervised(Checked, BaseEstimator):
             self.feature_map,
             self.kernel,
             self.gamma if gamma is None else gamma,
-            self.n_features,
             n_jobs=self.n_jobs,
         )
-        if "random_state" in map_.get_params(deep=False) and map_.random_state is None:
+        settings = map_.get_params(deep=False)
+        if self.n_features is not None:
+            count = positive_integer(self.n_features, "n_features")
+            if "n_components" not in settings:
+                raise ValueError(
+                    f"n_features must be left out for feature_map={self.feature_map!r}; "
+                    f"got {count}."
+                )
+            map_.set_params(n_components=count)
+        if "random_state" in settings and map_.random_state is None:
             map_.set_params(random_state=self._key % 2**31)
         self.feature_map_ = map_
         return map_.fit_design(X)

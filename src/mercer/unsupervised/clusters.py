@@ -367,6 +367,6 @@ class SpectralClustering(_Clusters):
     def _check_state(self) -> None:
         super()._check_state()
         state = State(self)
-        k = len(state.value("_means"))
-        state.array("_weights", (self.feature_map_.n_features_out_, None), "d")
+        count = state.array("_weights", (self.feature_map_.n_features_out_, None), "d").shape[1]
+        k = len(state.array("_means", (None, count), "d"))
         state.array("labels_", (None,), "l", 0, k - 1)
