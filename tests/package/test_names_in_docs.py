@@ -32,6 +32,8 @@ MODULES = [
     "penalties",
     "persistence",
     "solvers",
+    "statistics",
+    "unsupervised",
 ]
 # Of other libraries, on the pages about moving from them; of the inside, for contributors.
 OTHERS = {"LogisticFalkon", "FalkonOptions", "MaternKernel", "GaussianLikelihood"}

@@ -49,6 +49,7 @@ _TRUSTED_MODULES = (
     "mercer.persistence",
     "mercer.preparation",
     "mercer.solvers",
+    "mercer.unsupervised",
 )
 
 

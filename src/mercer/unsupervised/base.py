@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from mercer import maps
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
+from mercer._runtime.validation import positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
 from mercer.estimators.inputs import float_types
 
 __all__ = ["COMMON", "Unsupervised", "leading"]
+
+_DENSE = 400  # order of a matrix whose eigenvectors LAPACK finds in some hundredths of a second
+_BASIS = 40  # vectors of Lanczos' method: with 20, close eigenvalues take 3 times the products
+_RESTARTS = 50  # of Lanczos' method, each of about _BASIS products
 
 COMMON = entries(
     """
@@ -79,10 +87,18 @@ class Unsupervised(Checked, BaseEstimator):
             self.feature_map,
             self.kernel,
             self.gamma if gamma is None else gamma,
-            self.n_features,
             n_jobs=self.n_jobs,
         )
-        if "random_state" in map_.get_params(deep=False) and map_.random_state is None:
+        settings = map_.get_params(deep=False)
+        if self.n_features is not None:
+            count = positive_integer(self.n_features, "n_features")
+            if "n_components" not in settings:
+                raise ValueError(
+                    f"n_features must be left out for feature_map={self.feature_map!r}; "
+                    f"got {count}."
+                )
+            map_.set_params(n_components=count)
+        if "random_state" in settings and map_.random_state is None:
             map_.set_params(random_state=self._key % 2**31)
         self.feature_map_ = map_
         return map_.fit_design(X)
@@ -92,6 +108,16 @@ class Unsupervised(Checked, BaseEstimator):
         """True if features are kernel values at all rows, whose products are not the kernel."""
         fitted = self.feature_map_
         return isinstance(fitted, maps.ExactKernel) and fitted.normalization_ is None
+
+    def _gram(self, design: Design, vectors: NDArray) -> NDArray[np.float64]:
+        """The kernel matrix of the rows of the fit times vectors (n,) or (n, k)."""
+        found = design.matvec(vectors) if self._is_exact else design.gram_matvec(vectors)
+        return found.astype(np.float64)
+
+    def _spread(self, design: Design, vectors: NDArray) -> NDArray[np.float64]:
+        """Weights of the features in sums of rows of the fit: the exact kernel has one per row."""
+        found = vectors if self._is_exact else design.rmatvec(vectors)
+        return found.astype(np.float64)
 
     def _design(self, X: Any) -> Design:
         self._check_fitted()
@@ -103,28 +129,39 @@ class Unsupervised(Checked, BaseEstimator):
 
 
 def leading(
-    product: Any, size: int, count: int, key: int, dtype: Any
+    product: Any, size: int, count: int, key: int, tol: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Largest eigenvalues (count,), descending, and eigenvectors (size, count) of a symmetric map.
 
     Parameters
     ----------
     product : callable
-        Product of a positive semidefinite matrix with a vector (size,), by which Lanczos' method
-        finds the vectors.
+        Product of a positive semidefinite matrix with a vector (size,).
     size, count : int
     key : int
-        Seed of the start.
-    dtype : dtype
-        Type of the products, which sets the tolerance.
+        Seed of the start of Lanczos' method.
+    tol : float
+        Relative error of the eigenvalues.
     """
-    if count >= size - 1:  # Lanczos needs more; the matrix is small
+    if size <= max(_DENSE, count + 1):
         matrix = np.column_stack([product(unit) for unit in np.eye(size)])
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
         return values[::-1][:count], vectors[:, ::-1][:, :count]
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     start = np.random.default_rng(key).normal(size=size)
-    tol = 1e-4 * np.finfo(dtype).eps ** 0.5 if dtype == np.float32 else 1e-10
-    values, vectors = eigsh(operator, count, v0=start, tol=tol)
+    if not product(start).any():  # ARPACK refuses a matrix of zeros
+        return np.zeros(count), np.eye(size, count)
+    settings = {"v0": start, "ncv": min(size, max(_BASIS, 2 * count + 1)), "maxiter": _RESTARTS}
+    for error in (tol, 1e-3, 1.0):
+        with contextlib.suppress(ArpackNoConvergence):
+            values, vectors = eigsh(operator, count, tol=error, **settings)
+            break
+    if error > tol:
+        warnings.warn(
+            f"the leading eigenvalues lie too close together to be found to {tol:g}; they were "
+            f"found to {error:g}: a smaller gamma moves them apart.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]

@@ -20,7 +20,11 @@ from mercer.unsupervised.base import COMMON, Unsupervised, leading
 
 __all__ = ["KernelKMeans", "SpectralClustering"]
 
-_GAMMAS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of "eigengap", times that of "scale"
+_GAMMAS = 2.0 ** np.arange(-2, 7)  # factors of "eigengap", in units of "scale"
+_GAP = 1e-3  # least spread of eigenvalues of "eigengap": approximate kernels blur smaller ones
+_TOL = (
+    1e-5  # relative error of eigenvalues: clusters are as good as with 1e-10, at half the products
+)
 
 
 class _Clusters(ClusterMixin, Unsupervised):
@@ -166,7 +170,7 @@ class KernelKMeans(_Clusters):
         kernel = getattr(self.feature_map_, "kernel_", None)
         squares = np.ones(X.shape[0]) if kernel is None else kernel.diag(X).astype(np.float64)
         if not self._is_exact:  # features estimate the kernel
-            squares *= float(design.column_sqnorms().sum()) / squares.sum()
+            squares *= float(design.column_sqnorms().sum()) / max(squares.sum(), 1e-300)
         return squares
 
     def _seeded(
@@ -243,8 +247,9 @@ class SpectralClustering(_Clusters):
         kernel matrix itself is used.
     {kernel}
     gamma : float, array of shape (d,), "scale", "median" or "eigengap", default="scale"
-        Factor of the distance in the kernel, > 0. "eigengap" tries 1/4 to 8 times "scale" and takes
-        the one with the largest ratio of eigenvalue gap to spread behind ``n_clusters``.
+        Factor of the distance in the kernel, > 0. With k = ``n_clusters``, "eigengap" takes the
+        factor, from 1/4 to 64 times "scale", with the largest ratio of the gap between eigenvalues
+        k and k + 1 to the distance of eigenvalue k + 1 from 1.
     {n_features}
     n_init : int, default=10
         Number of starts of k-means.
@@ -265,8 +270,8 @@ class SpectralClustering(_Clusters):
     ------
     {ValueError, MemoryError}
     ValueError
-        If a row has no similarity to others that is positive, as features with negative products
-        may give it.
+        If the similarities of a row sum to a number that is not positive, which features with
+        negative products may cause.
 
     References
     ----------
@@ -294,7 +299,15 @@ class SpectralClustering(_Clusters):
         self.gamma_ = self.gamma
         if isinstance(self.gamma, str) and self.gamma == "eigengap":
             self.gamma_ = self._by_eigengap(X, count)
-        vectors = self._embed(X, self.gamma_, count)[0]
+        vectors, values = self._embed(X, self.gamma_, count)
+        if values[0] > 1 + _GAP:
+            warnings.warn(
+                "feature_map has negative products of rows, with which an eigenvalue of the "
+                f"similarity is {values[0]:.3g} > 1: clusters may be wrong; use "
+                "feature_map='binning', 'nystroem' or 'exact'.",
+                UserWarning,
+                stacklevel=3,
+            )
         means = KMeans(count, n_init=starts, random_state=self._key % 2**31)
         self.labels_ = means.fit_predict(vectors).astype(np.int64)
         self._means = means.cluster_centers_.astype(np.float64)
@@ -306,30 +319,31 @@ class SpectralClustering(_Clusters):
         gaps = []
         for factor in _GAMMAS:
             values = self._embed(X, factor * usual, min(count + 1, X.shape[0]))[1]
-            gaps.append((values[count - 1] - values[-1]) / max(1 - values[-1], 1e-12))
+            gaps.append((values[count - 1] - values[-1]) / max(1 - values[-1], _GAP))
         return usual * _GAMMAS[int(np.argmax(gaps))]
 
     def _embed(self, X: Any, gamma: Any, count: int) -> tuple[NDArray, NDArray]:
         """Embedded rows (n, count), and the eigenvalues (count,)."""
         design = self._fitted_design(X, gamma)
         n, n_columns = design.shape
-        ones = np.ones(n, dtype=design.dtype)
-        self._sums = ones.astype(np.float64) if self._is_exact else design.rmatvec(ones)
-        self._sums = self._sums.astype(np.float64)
+        self._sums = self._spread(design, np.ones(n, dtype=design.dtype))
         roots = np.sqrt(self._degrees(design))
+        by_rows = self._is_exact or n <= n_columns
 
-        def product(v: NDArray) -> NDArray:
-            if self._is_exact:
-                return design.matvec(v / roots).astype(np.float64) / roots
+        def of_rows(v: NDArray) -> NDArray:
+            return self._gram(design, v / roots) / roots
+
+        def of_features(v: NDArray) -> NDArray:
             found = design.matvec(v).astype(np.float64) / roots**2
             return design.rmatvec(found).astype(np.float64)
 
-        size = n if self._is_exact else n_columns
-        count = min(count, size)
-        values, vectors = leading(product, size, count, self._key, design.dtype)
+        product, size = (of_rows, n) if by_rows else (of_features, n_columns)
+        values, vectors = leading(product, size, min(count, size), self._key, _TOL)
         values = np.maximum(values, np.finfo(np.float64).tiny)
+        if by_rows:
+            vectors = self._spread(design, vectors / (roots[:, None] * np.sqrt(values)))
         # Weights of the features by which rows are embedded; 1 / roots is common to a row.
-        self._weights = vectors / (roots[:, None] * values if self._is_exact else np.sqrt(values))
+        self._weights = vectors / np.sqrt(values)
         self.eigenvalues_ = values
         return self._embedded(design), values
 
@@ -337,8 +351,9 @@ class SpectralClustering(_Clusters):
         degrees = design.matvec(self._sums).astype(np.float64)
         if not (degrees > 0).all():
             raise ValueError(
-                "feature_map must have features with positive sums of products; rows have none "
-                "with this one: use feature_map='binning' or 'exact', or a smaller gamma."
+                "feature_map must have features whose products with those of all rows sum to a "
+                f"positive number; {(degrees <= 0).sum()} of {len(degrees)} rows break this: "
+                "use feature_map='binning' or 'exact', or a smaller gamma."
             )
         return degrees
 
@@ -356,6 +371,6 @@ class SpectralClustering(_Clusters):
     def _check_state(self) -> None:
         super()._check_state()
         state = State(self)
-        k = len(state.value("_means"))
-        state.array("_weights", (self.feature_map_.n_features_out_, None), "d")
+        count = state.array("_weights", (self.feature_map_.n_features_out_, None), "d").shape[1]
+        k = len(state.array("_means", (None, count), "d"))
         state.array("labels_", (None,), "l", 0, k - 1)

@@ -151,37 +151,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
                 f"n_components must be at most {min(n, n_columns)}, the smaller number of rows and "
                 f"features; got {count}."
             )
-        ones = np.ones(n, dtype=design.dtype)
-        mean = design.rmatvec(ones).astype(np.float64) / n
+        mean = design.rmatvec(np.ones(n, dtype=design.dtype)).astype(np.float64) / n
+        values, vectors = self._eigenvectors(design, mean, count)
         if self._is_exact:
-
-            def product(v: NDArray) -> NDArray:
-                centred = v - v.mean()
-                found = design.matvec(centred).astype(np.float64)
-                return found - found.mean()
-
             trace = self.feature_map_.kernel_.diag(X).sum(dtype=np.float64) - mean.sum()
-            values, vectors = leading(product, n, count, self._key, design.dtype)
-            vectors -= vectors.mean(axis=0)
-            values = np.maximum(values, 0.0)
-            vectors /= np.sqrt(np.maximum(values, np.finfo(float).tiny))
         else:
-
-            def product(v: NDArray) -> NDArray:
-                found = design.matvec(v).astype(np.float64)
-                found -= mean @ v
-                back = design.rmatvec(found).astype(np.float64)
-                return back - mean * found.sum()
-
             trace = float(design.column_sqnorms().sum()) - n * float(mean @ mean)
-            if n_columns <= _FEW_COLUMNS:  # one pass over the rows instead of one per product
-                matrix = design.gram() - n * np.outer(mean, mean)
-                largest = n_columns - count, n_columns - 1
-                values, vectors = linalg.eigh(matrix, subset_by_index=largest)
-                values, vectors = values[::-1], vectors[:, ::-1].copy()
-            else:
-                values, vectors = leading(product, n_columns, count, self._key, design.dtype)
-            values = np.maximum(values, 0.0)
         largest = np.abs(vectors).argmax(axis=0)
         vectors *= np.sign(vectors[largest, np.arange(count)])
         self.eigenvalues_, self.components_ = values, vectors
@@ -189,6 +164,39 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         self._offset = mean @ vectors
         self._learn_inverse(X, self._scores(design))
         return design
+
+    def _eigenvectors(
+        self, design: Design, mean: NDArray, count: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Eigenvalues (count,) of the centred kernel matrix and weights (D, count) of features."""
+        n, n_columns = design.shape
+        tol = 1e-10 if design.dtype == np.float64 else 1e-7
+        by_rows = self._is_exact or n <= n_columns
+
+        def of_rows(v: NDArray) -> NDArray:
+            found = self._gram(design, v - v.mean())
+            return found - found.mean()
+
+        def of_features(v: NDArray) -> NDArray:
+            found = design.matvec(v).astype(np.float64) - mean @ v
+            return design.rmatvec(found).astype(np.float64) - mean * found.sum()
+
+        product, size = (of_rows, n) if by_rows else (of_features, n_columns)
+        if not by_rows and n_columns <= _FEW_COLUMNS:  # one pass over the rows, not one a product
+            matrix = design.gram() - n * np.outer(mean, mean)
+            last = n_columns - count, n_columns - 1
+            values, vectors = (
+                part[..., ::-1] for part in linalg.eigh(matrix, subset_by_index=last)
+            )
+        else:
+            values, vectors = leading(product, size, count, self._key, tol)
+        # Smaller eigenvalues are rounding errors: rows do not differ along the component.
+        least = size * np.finfo(design.dtype).eps * max(values[0], 0.0)
+        values = np.where(values > least, values, 0.0)
+        if by_rows:
+            lengths = np.sqrt(np.where(values > 0, values, np.inf))
+            vectors = self._spread(design, (vectors - vectors.mean(axis=0)) / lengths)
+        return values, vectors
 
     def _scores(self, design: Design) -> NDArray:
         scores = design.matvec(self.components_) - self._offset

@@ -1,0 +1,135 @@
+"""Rules that all estimators without targets keep: scikit-learn's, rows, files and tables."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import TablePreparer, persistence
+from mercer.unsupervised import KernelKMeans, KernelPCA, OneClassKernel, SpectralClustering
+
+KINDS = [
+    KernelPCA(1, random_state=0),
+    KernelPCA(1, feature_map="binning", n_features=16, random_state=0),
+    KernelPCA(1, feature_map="fourier", n_features=16, random_state=0),
+    KernelKMeans(2, n_init=2, random_state=0),
+    KernelKMeans(2, feature_map="binning", n_features=16, random_state=0),
+    SpectralClustering(2, n_features=64, random_state=0),
+    SpectralClustering(2, feature_map="exact", random_state=0),
+    OneClassKernel(random_state=0),
+    OneClassKernel(feature_map="binning", n_features=16, random_state=0),
+    OneClassKernel(feature_map="fourier", n_features=16, random_state=0),
+]
+MODELS = pytest.mark.parametrize(
+    "model", KINDS, ids=lambda m: f"{type(m).__name__}-{m.feature_map}"
+)
+
+
+def answer(model, rows):
+    for name in ("transform", "decision_function"):
+        if hasattr(model, name):
+            return getattr(model, name)(rows)
+    return model.predict(rows)
+
+
+@parametrize_with_checks(KINDS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@MODELS
+def test_sparse_rows_give_the_answers_of_dense_ones(model, X):
+    rows = abs(X)
+    dense = clone(model).fit(rows)
+    for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
+        found = clone(model).fit(kind(rows))
+        np.testing.assert_allclose(answer(found, kind(rows)), answer(dense, rows), atol=1e-8)
+        np.testing.assert_allclose(answer(found, rows), answer(dense, rows), atol=1e-8)
+
+
+@MODELS
+def test_copies_and_files_give_equal_answers(model, X, tmp_path):
+    fitted = clone(model).fit(X)
+    persistence.save(fitted, tmp_path / "model.skops")
+    for copy in (pickle.loads(pickle.dumps(fitted)), persistence.load(tmp_path / "model.skops")):
+        np.testing.assert_array_equal(answer(copy, X), answer(fitted, X))
+
+
+@MODELS
+def test_fitted_attributes_that_do_not_agree_are_refused(model, X):
+    fitted = clone(model).fit(X)
+    name = next(n for n in ("components_", "coef_", "_weights") if hasattr(fitted, n))
+    state = fitted.__getstate__() | {name: np.ones((2, 7))}
+    with pytest.raises(ValueError, match=f"{name} of a fitted {type(model).__name__} must be"):
+        type(model)().__setstate__(state)
+
+
+@MODELS
+def test_seeds_repeat_answers(model, X):
+    first, second = (clone(model).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(answer(first, X), answer(second, X))
+
+
+@MODELS
+def test_raw_tables_go_through_a_pipeline(model):
+    rng = np.random.default_rng(0)
+    first = rng.random(120) < 0.5
+    table = pd.DataFrame(
+        {
+            "colour": np.where(first, "red", "blue"),
+            "price": np.where(first, 1.0, 9.0) + rng.normal(size=120),
+        }
+    )
+    table.loc[3, "price"] = np.nan
+    pipe = make_pipeline(TablePreparer(), clone(model)).fit(table)
+    found = answer(pipe, table)
+    assert len(found) == 120
+    if hasattr(model, "n_clusters"):
+        assert max((found == first).mean(), (found != first).mean()) > 0.95
+
+
+@MODELS
+def test_texts_are_refused_in_one_sentence(model):
+    with pytest.raises(ValueError, match=r"could not convert string to float|must be numbers"):
+        clone(model).fit(["a word", "another word", "more"] * 10)
+
+
+@MODELS
+def test_unfitted_models_say_so(model, X):
+    with pytest.raises(NotFittedError):
+        answer(clone(model), X)
+
+
+@MODELS
+def test_a_fit_that_fails_leaves_no_earlier_one(model, X):
+    fitted = clone(model).fit(X)
+    name = next(n for n in ("n_components", "n_clusters", "nu") if hasattr(model, n))
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        fitted.set_params(**{name: 10**6}).fit(X)
+    with pytest.raises(NotFittedError):
+        answer(fitted, X)
+
+
+@pytest.mark.parametrize("model", [m for m in KINDS if m.feature_map != "exact"], ids=repr)
+def test_too_little_memory_is_refused_before_it_is_taken(model, monkeypatch):
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="available"):
+        clone(model).fit(np.random.default_rng(0).normal(size=(500, 20)))
+
+
+@pytest.mark.parametrize("kind", [KernelPCA, KernelKMeans, SpectralClustering, OneClassKernel])
+def test_number_of_features_of_the_map(kind, X):
+    fitted = kind(feature_map="fourier", n_features=8, random_state=0)
+    if kind is SpectralClustering:
+        fitted.set_params(feature_map="nystroem")
+    assert fitted.fit(abs(X)).feature_map_.n_features_out_ <= 16
+    with pytest.raises(ValueError, match="n_features must be left out for feature_map='exact'"):
+        kind(feature_map="exact", n_features=8).fit(X)
+    with pytest.raises(ValueError, match="n_features must be at least 1"):
+        kind(feature_map="fourier", n_features=0).fit(X)
