@@ -41,7 +41,7 @@ def test_landmarks_at_all_rows_give_the_exact_machine(nu, gamma):
         feature_map="nystroem",
         gamma=gamma,
         n_features=len(X),
-        tol=1e-5 if nu == 0.02 else 1e-6,
+        tol=1e-4 if nu == 0.02 else 1e-6,
         max_iter=5000,
         random_state=0,
     ).fit(X)
