@@ -109,11 +109,13 @@ def test_all_components_have_all_of_the_variance(feature_map):
 
 @pytest.mark.parametrize("feature_map", ["exact", "nystroem", "binning"])
 @pytest.mark.parametrize("n", [60, 600])
-def test_equal_rows_have_components_of_zero(feature_map, n):
-    rows = np.ones((n, 3))
+def test_equal_rows_have_components_of_zero(feature_map, n, dtype):
+    rows = np.ones((n, 3), dtype=dtype)
     pca = KernelPCA(1, feature_map=feature_map, gamma=1.0, n_features=None, random_state=0)
     scores = pca.fit_transform(rows)
-    np.testing.assert_allclose(scores, 0.0, atol=1e-6)
+    np.testing.assert_array_equal(pca.eigenvalues_, 0.0)
+    np.testing.assert_array_equal(scores, 0.0)
+    np.testing.assert_array_equal(pca.transform(rows + np.eye(1, 3, dtype=dtype) / 4), 0.0)
     np.testing.assert_allclose(pca.inverse_transform(scores), rows, atol=1e-10)
 
 
