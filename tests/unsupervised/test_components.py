@@ -7,7 +7,7 @@ from sklearn import decomposition
 from sklearn.datasets import make_moons
 
 from mercer import kernels, maps
-from mercer.unsupervised import KernelPCA, components
+from mercer.unsupervised import KernelPCA, base, components
 
 X, _ = make_moons(240, noise=0.1, random_state=0)
 NEW = np.random.default_rng(1).normal(size=(30, 2))
@@ -137,6 +137,12 @@ def test_close_eigenvalues_end_with_a_warning_and_not_an_error(monkeypatch):
         scores = KernelPCA(3, gamma=0.1, random_state=0).fit_transform(rows)
     assert scores.shape == (900, 3)
     assert np.isfinite(scores).all()
+
+
+def test_vectors_of_lanczos_that_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1e5)
+    with pytest.raises(MemoryError, match=r"Lanczos' method with 40 vectors of 900 numbers"):
+        base.leading(lambda v: v, 900, 2, 0, 1e-6)
 
 
 @pytest.mark.parametrize(
