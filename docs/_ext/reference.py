@@ -29,6 +29,8 @@ MODULES = (
             "penalties",
             "solvers",
             "explain",
+            "statistics",
+            "unsupervised",
             "diagnostics",
             "plots",
             "datasets",

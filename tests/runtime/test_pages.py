@@ -106,12 +106,3 @@ def test_systems_that_could_not_take_pages_away_keep_none(monkeypatch):
     del numbers
     gc.collect()
     assert idle_bytes() == 0
-
-
-def test_pages_that_are_somewhat_too_small_go_when_larger_ones_are_made():
-    lent((2**25,), "uint8")[:] = 1
-    gc.collect()
-    before = idle_bytes()
-    larger = lent((2**26,), "uint8")
-    assert idle_bytes() <= before - 2**25
-    del larger

@@ -118,6 +118,13 @@ def test_clusters_of_equal_rows_do_not_fail(feature_map):
     np.testing.assert_array_equal(model.predict(np.ones((30, 2))), model.labels_)
 
 
+def test_empty_clusters_take_no_rows():
+    rows = np.repeat([[1.0, 1.0], [2.0, 2.0]], 10, axis=0)
+    model = KernelKMeans(3, feature_map="linear", random_state=0).fit(rows)
+    assert len(set(model.labels_)) == 2
+    assert model.predict([[0.0, 0.0]])[0] in model.labels_
+
+
 def test_rows_of_zeros_under_a_linear_map_do_not_fail():
     KernelKMeans(2, feature_map="linear", random_state=0).fit(np.zeros((10, 2)))
 

@@ -7,7 +7,7 @@ from sklearn import decomposition
 from sklearn.datasets import make_moons
 
 from mercer import kernels, maps
-from mercer.unsupervised import KernelPCA, components
+from mercer.unsupervised import KernelPCA, base, components
 
 X, _ = make_moons(240, noise=0.1, random_state=0)
 NEW = np.random.default_rng(1).normal(size=(30, 2))
@@ -109,11 +109,13 @@ def test_all_components_have_all_of_the_variance(feature_map):
 
 @pytest.mark.parametrize("feature_map", ["exact", "nystroem", "binning"])
 @pytest.mark.parametrize("n", [60, 600])
-def test_equal_rows_have_components_of_zero(feature_map, n):
-    rows = np.ones((n, 3))
+def test_equal_rows_have_components_of_zero(feature_map, n, dtype):
+    rows = np.ones((n, 3), dtype=dtype)
     pca = KernelPCA(1, feature_map=feature_map, gamma=1.0, n_features=None, random_state=0)
     scores = pca.fit_transform(rows)
-    np.testing.assert_allclose(scores, 0.0, atol=1e-6)
+    np.testing.assert_array_equal(pca.eigenvalues_, 0.0)
+    np.testing.assert_array_equal(scores, 0.0)
+    np.testing.assert_array_equal(pca.transform(rows + np.eye(1, 3, dtype=dtype) / 4), 0.0)
     np.testing.assert_allclose(pca.inverse_transform(scores), rows, atol=1e-10)
 
 
@@ -135,6 +137,12 @@ def test_close_eigenvalues_end_with_a_warning_and_not_an_error(monkeypatch):
         scores = KernelPCA(3, gamma=0.1, random_state=0).fit_transform(rows)
     assert scores.shape == (900, 3)
     assert np.isfinite(scores).all()
+
+
+def test_vectors_of_lanczos_that_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1e5)
+    with pytest.raises(MemoryError, match=r"Lanczos' method with 40 vectors of 900 numbers"):
+        base.leading(lambda v: v, 900, 2, 0, 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,14 @@ def test_a_kernel_matrix_that_does_not_fit_is_refused_with_a_remedy(monkeypatch)
         OneClassKernel().fit(X)
 
 
+def test_weights_that_do_not_fit_are_refused_with_a_remedy(monkeypatch):
+    model = OneClassKernel(feature_map="binning", random_state=0).fit(X)
+    design = model.feature_map_.design(X)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1e5)
+    with pytest.raises(MemoryError, match=r"L-BFGS on \d+ features .* a smaller n_features"):
+        model._by_products(design, 0.1, 1e-3, 100)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

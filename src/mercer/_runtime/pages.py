@@ -55,10 +55,6 @@ class _Lent:
 
 
 def _made(size: int) -> tuple[_Pages, mmap.mmap]:
-    """New pages; idle ones that are somewhat too small go back to the system, lest both add up."""
-    for address, (pages, _) in list(_idle.items()):
-        if size > pages.nbytes >= size / _LARGER:
-            _idle.pop(address, None)
     own_map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         own_map.madvise(mmap.MADV_HUGEPAGE)

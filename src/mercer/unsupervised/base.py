@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from mercer import maps
+from mercer._runtime.arrays import check_memory
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
@@ -151,7 +152,13 @@ def leading(
     start = np.random.default_rng(key).normal(size=size)
     if not product(start).any():  # ARPACK refuses a matrix of zeros
         return np.zeros(count), np.eye(size, count)
-    settings = {"v0": start, "ncv": min(size, max(_BASIS, 2 * count + 1)), "maxiter": _RESTARTS}
+    basis = min(size, max(_BASIS, 2 * count + 1))
+    check_memory(
+        16.0 * basis * size,  # ARPACK's vectors, and as many to make eigenvectors of them
+        f"Lanczos' method with {basis} vectors of {size} numbers",
+        "use fewer rows, features or eigenvectors",
+    )
+    settings = {"v0": start, "ncv": basis, "maxiter": _RESTARTS}
     for error in (tol, 1e-3, 1.0):
         with contextlib.suppress(ArpackNoConvergence):
             values, vectors = eigsh(operator, count, tol=error, **settings)

@@ -22,9 +22,7 @@ __all__ = ["KernelKMeans", "SpectralClustering"]
 
 _GAMMAS = 2.0 ** np.arange(-2, 7)  # factors of "eigengap", in units of "scale"
 _GAP = 1e-3  # least spread of eigenvalues of "eigengap": approximate kernels blur smaller ones
-_TOL = (
-    1e-5  # relative error of eigenvalues: clusters are as good as with 1e-10, at half the products
-)
+_TOL = 1e-5  # relative error of eigenvalues: 1e-10 takes more products for the same clusters
 
 
 class _Clusters(ClusterMixin, Unsupervised):

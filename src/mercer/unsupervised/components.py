@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer._runtime.state import State
@@ -154,9 +154,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         mean = design.rmatvec(np.ones(n, dtype=design.dtype)).astype(np.float64) / n
         values, vectors = self._eigenvectors(design, mean, count)
         if self._is_exact:
-            trace = self.feature_map_.kernel_.diag(X).sum(dtype=np.float64) - mean.sum()
+            total = self.feature_map_.kernel_.diag(X).sum(dtype=np.float64)
+            trace = total - mean.sum()
         else:
-            trace = float(design.column_sqnorms().sum()) - n * float(mean @ mean)
+            total = design.column_sqnorms().sum()
+            trace = total - n * (mean @ mean)
+        # Smaller eigenvalues are rounding errors: rows do not differ along the component.
+        real = values > 10 * np.finfo(design.dtype).eps * total
+        values, vectors = np.where(real, values, 0.0), vectors * real
         largest = np.abs(vectors).argmax(axis=0)
         vectors *= np.sign(vectors[largest, np.arange(count)])
         self.eigenvalues_, self.components_ = values, vectors
@@ -179,22 +184,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
 
         def of_features(v: NDArray) -> NDArray:
             found = design.matvec(v).astype(np.float64) - mean @ v
-            return design.rmatvec(found).astype(np.float64) - mean * found.sum()
+            return design.rmatvec(found).astype(np.float64)
 
         product, size = (of_rows, n) if by_rows else (of_features, n_columns)
         if not by_rows and n_columns <= _FEW_COLUMNS:  # one pass over the rows, not one a product
             matrix = design.gram() - n * np.outer(mean, mean)
-            last = n_columns - count, n_columns - 1
-            values, vectors = (
-                part[..., ::-1] for part in linalg.eigh(matrix, subset_by_index=last)
-            )
+            found = linalg.eigh(matrix, subset_by_index=(n_columns - count, n_columns - 1))
+            values, vectors = (part[..., ::-1] for part in found)
         else:
             values, vectors = leading(product, size, count, self._key, tol)
-        # Smaller eigenvalues are rounding errors: rows do not differ along the component.
-        least = size * np.finfo(design.dtype).eps * max(values[0], 0.0)
-        values = np.where(values > least, values, 0.0)
         if by_rows:
-            lengths = np.sqrt(np.where(values > 0, values, np.inf))
+            lengths = np.sqrt(np.where(values > 0, values, 1.0))
             vectors = self._spread(design, (vectors - vectors.mean(axis=0)) / lengths)
         return values, vectors
 
@@ -205,11 +205,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
     def _learn_inverse(self, X: Any, scores: NDArray) -> None:
         """Ridge regression of the inputs on the components, which have a mean of 0."""
         T = scores.astype(np.float64)
-        dense = X.toarray() if sparse.issparse(X) else X
-        mean = dense.mean(axis=0, dtype=np.float64)
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         gram = T.T @ T
         ridge = self.alpha * max(np.trace(gram) / len(gram), np.finfo(float).tiny)
-        weights = linalg.solve(gram + ridge * np.eye(len(gram)), T.T @ (dense - mean))
+        weights = linalg.solve(
+            gram + ridge * np.eye(len(gram)), (X.T @ T - np.outer(mean, T.sum(axis=0))).T
+        )
         self._inverse = np.vstack([weights, mean])
 
     @property

@@ -23,6 +23,7 @@ from mercer.unsupervised.base import COMMON, Unsupervised
 __all__ = ["OneClassKernel"]
 
 _WIDTHS = 0.5 * 0.2 ** np.arange(12)  # of the smoothed hinge, in units of the largest |w|²
+_PAIRS = 20  # of vectors that L-BFGS keeps
 _LEAST = 1e-3  # |w|² below this share of the largest is 0: the features surround the origin
 
 
@@ -48,8 +49,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     tol : float, default=1e-3
         Largest duality gap relative to ``|w|²``, > 0; with the exact kernel, tolerance of libsvm.
     max_iter : int, default=1000
-        Largest number of products with the features, or of iterations of libsvm in units of the
-        number of rows, >= 1.
+        Largest number of products with the features, give or take a line search, or of
+        iterations of libsvm in units of the number of rows, >= 1.
     {random_state, n_jobs}
 
     Attributes
@@ -58,7 +59,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     coef_ : ndarray of shape (n_features_out,)
         Weights of the features.
     offset_ : float
-        Score below which a row is an outlier: ``floor(nu n)`` rows of the fit have smaller ones.
+        Score below which a row is an outlier: ``floor(nu n)`` rows of the fit have
+        smaller scores.
     gap_ : float
         Duality gap relative to ``|w|²``; NaN with the exact kernel.
     n_iter_ : int
@@ -194,7 +196,12 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         self, design: Design, nu: float, tol: float, most: int
     ) -> tuple[NDArray[np.float64], bool]:
         """Weights (D,) of the features, and whether the duality gap reached ``tol``."""
-        n = design.shape[0]
+        n, n_columns = design.shape
+        check_memory(
+            8.0 * (2 * _PAIRS + 6) * n_columns,
+            f"L-BFGS on {n_columns} features",
+            "use a smaller n_features or gamma",
+        )
         start = design.rmatvec(np.full(n, 1 / n, dtype=design.dtype)).astype(np.float64)
         unit = float(start @ start)  # |w|² is at most that
         best, self.gap_, self.n_iter_ = start, np.inf, 0
@@ -235,7 +242,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
                 jac=True,
                 method="L-BFGS-B",
                 callback=enough,
-                options={"maxfun": room, "maxiter": room, "maxcor": 20} | ends,
+                options={"maxfun": room, "maxiter": room, "maxcor": _PAIRS} | ends,
             )
         return best, self.gap_ <= tol
 
