@@ -120,10 +120,12 @@ def _kernel_factors(
         out = np.empty((len(groups), rows.shape[0], n_centres), dtype=dtype)
         for j, columns in enumerate(groups):
             own = rows[:, columns]
-            first, *others = (kernel(own, landmarks[j]) for kernel in of_groups[j])
-            out[j] = first
+            if sparse.issparse(own) and not sparse.issparse(landmarks[j]):
+                own = own.toarray()
+            first, *others = of_groups[j]
+            first._fill(out[j], own, landmarks[j])  # rows and landmarks are checked
             for other in others:
-                out[j] *= other
+                out[j] *= other(own, landmarks[j])
         return out
 
     return factors
