@@ -13,6 +13,7 @@ from sklearn import config_context
 from sklearn.pipeline import Pipeline
 
 from mercer import kernels
+from mercer._runtime.rows import PreparedRows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
 from mercer.auto.leaves import Cut
@@ -221,6 +222,7 @@ class Recipe:
             Z = treatment.fit_transform(X, target, **beside)
         if sparse.issparse(Z):
             return None
+        Z = Z.together() if isinstance(Z, PreparedRows) else Z
         matrix = np.asarray(kernels.get(settings.kernel, settings.gamma)(Z.astype(np.float64)))
         truth = goal.truth(np.arange(len(y)), settings.transform)
         return leave_one_out(matrix, truth, settings.ridge, goal.weights)
