@@ -37,7 +37,7 @@ def rows_of(n: int) -> tuple[Any, Any]:
 
 
 def ours() -> dict[str, Callable[[Any], Any]]:
-    """What each method does with rows; clusters are returned."""
+    """Functions of rows, by the name of the method; those of clusters return labels."""
     fourier = {"feature_map": "fourier", "n_features": 500, "gamma": GAMMA, "random_state": 0}
     binned = {"n_features": 200, "random_state": 0, "gamma": 0.02}
     return {

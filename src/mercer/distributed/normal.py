@@ -300,7 +300,7 @@ class NormalPart(SettledPart):
     def span(
         self, state: _State, functions: Across | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """By strengths, directionsᵀ of changes and the current values: S between them, and M."""
+        """Products of directions with changes and current values, per strength: S, and M."""
         sums, norms = [], []
         width = self.target.shape[1]
         m = width * len(state.changes)
