@@ -198,6 +198,12 @@ def test_a_target_beyond_the_type_of_x_is_refused_in_one_sentence(smooth):
         KernelRegressor("binning").fit(X, 1e100 * y.astype(float))
 
 
+def test_one_row_whose_target_float32_lacks_is_refused():
+    X, y = np.ones((1, 2), np.float32), np.array([1e39])  # the difference from its mean is 0
+    with pytest.raises(ValueError, match="y must be within the range of float32, the type of X"):
+        KernelRegressor().fit(X, y)
+
+
 def test_large_coefficients_of_a_moderate_fit_predict_without_overflow(smooth):
     X, y = smooth
     with warnings.catch_warnings():

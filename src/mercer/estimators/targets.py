@@ -96,7 +96,7 @@ class NumericTarget:
         with np.errstate(over="ignore", invalid="ignore"):
             centred = y - self.mean
             size = float(np.sum(np.square(centred))) if size is None else size
-            rounded = centred.astype(dtype)
+            rounded, mean = centred.astype(dtype), np.asarray(self.mean).astype(dtype)
         if not np.isfinite(size):
             raise ValueError(
                 "y must have finite sums of squares in float64; its largest value is "
@@ -107,7 +107,7 @@ class NumericTarget:
                 "y must have sums of squares above 0 in float64; its largest difference from a "
                 f"constant is {np.abs(centred).max():.3g}."
             )
-        if not np.all(np.isfinite(rounded)):
+        if not (np.all(np.isfinite(rounded)) and np.all(np.isfinite(mean))):
             raise ValueError(
                 f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
                 f"is {np.abs(y).max():.3g}."
