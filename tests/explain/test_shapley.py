@@ -132,7 +132,7 @@ def test_values_are_sums_over_all_subsets(name):
     for baseline in ("independent", "rows"):
         found = shapley_values(model, ROWS, background, baseline=baseline)
         values, pairs = brute_force(model, ROWS, background, baseline == "rows")
-        tolerance = 1e-9 * np.abs(responses(model, X)).max()
+        tolerance = 1e-10 * np.abs(responses(model, X)).max()
         if found.values.ndim == 2:
             values, pairs = values[..., 0], pairs[..., 0]
         assert found.is_exact
@@ -443,6 +443,15 @@ def test_wrong_arguments_are_refused_in_a_sentence():
         shapley_values(texts, ["one"])
     with pytest.raises(TypeError, match="decision_function or predict"):
         shapley_values(StandardScaler().fit(X), X, X)
+
+
+def test_memory_is_estimated_before_it_is_taken():
+    model = regressor()
+    with mercer.config_context(max_memory=100_000):
+        with pytest.raises(MemoryError, match=r"factors of 60 background rows .* give fewer"):
+            shapley_values(model, ROWS, X, baseline="rows")
+        with pytest.raises(MemoryError, match=r"values of 3000 rows and 4 columns .* fewer rows"):
+            shapley_values(model, np.tile(X, (50, 1)), BEHIND)
 
 
 def test_one_background_row_is_a_baseline():

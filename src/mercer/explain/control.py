@@ -15,9 +15,9 @@ from mercer.maps.products import Form, Groups, form_of_kernel
 __all__ = ["Control", "control_of"]
 
 _ROWS, _HELD = 1500, 300  # composed rows that a control is fitted to, and that judge it
-_RIDGE = 0.1  # of k(x, x): of 30 000 rows x 20, responses of leaves vary by as much
+_RIDGE = 0.1  # in units of k(x, x): smooths the steps that responses have between leaves
 _SCALES = (0.3, 1.0, 3.0)  # of the kernel, in units of one over the median distance
-_LEAST = 0.5  # R2 on the judging rows from which differences vary less than the function
+_LEAST = 0.5  # R2 on the judging rows: differences then have at most half of the variance
 
 
 @dataclass(frozen=True)

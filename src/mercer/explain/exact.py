@@ -101,6 +101,8 @@ def _of_products(
     n, (d, _, m) = rows.shape[0], first.shape
     check_memory(per_row, f"{d} x {m} factors", "explain a model of fewer rows or columns")
     shape = (d, d, coef.shape[1]) if interactions else (d + 1, coef.shape[1])
+    needed = 24.0 * n * np.prod(shape)  # those of a sum of kernels, and their errors
+    check_memory(needed, f"values of {n} rows and {d} columns", "explain fewer rows at a time")
     core = _core.shapley_interactions if interactions else _core.shapley_values
     of_core = [_planes(mean, dtype) for mean in means]
     core_coef = _planes(np.ascontiguousarray(coef.T), dtype)
@@ -152,6 +154,9 @@ def _means(products: Products, background: Any, joint: bool) -> Iterator[NDArray
     n = background.shape[0]
     bytes_per_row = float(products.factors(background[:1]).nbytes)
     total: Any = 0.0
+    if joint:
+        what = f"factors of {n} background rows"
+        check_memory(2.0 * n * bytes_per_row, what, "give fewer background rows")
     for chunk in row_chunks(n, bytes_per_row, _BLOCK_BYTES):
         factors = products.factors(background[chunk])
         if joint:
