@@ -4,6 +4,7 @@ It is a program of its own, as SciPy has to be told before it is imported. Every
 is a part that held.
 """
 
+import importlib.util
 import pickle
 import re
 import sys
@@ -15,13 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-import torch
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 
 import mercer
+from _devices import DEVICE, NAME, on_processor, tensor_of, torch
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,
@@ -33,7 +34,6 @@ from mercer import (
 )
 from mercer._runtime.devices import Device
 
-CPU = torch.device("cpu")
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 3))
 TARGET = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=200)
@@ -66,16 +66,16 @@ def held(*part):
 
 def close(found, expected, atol=1e-5):
     assert isinstance(found, torch.Tensor), type(found)
-    assert found.device == CPU
+    assert found.device == DEVICE
     assert str(found.dtype).removeprefix("torch.") == expected.dtype.name
-    np.testing.assert_allclose(found.numpy(), expected, atol=atol)
+    np.testing.assert_allclose(on_processor(found), expected, atol=atol)
 
 
 def regression(name, dtype, device):
     model = KernelRegressor(MAPS[name], alpha=1e-2, device=device)
     given = X.astype(dtype)
     expected = clone(model).set_params(device=None).fit(given, TARGET).predict(given)
-    tensor, target = torch.as_tensor(given), torch.as_tensor(TARGET)
+    tensor, target = tensor_of(given), tensor_of(TARGET)
     with config_context(array_api_dispatch=True):
         fitted = clone(model).fit(tensor, target, sample_weight=torch.ones(200))
         close(fitted.predict(tensor), expected, 1e-3)
@@ -88,9 +88,9 @@ def regression(name, dtype, device):
 def classes(name, labels, loss, device):
     model = KernelClassifier(MAPS[name], loss=loss, alpha=1e-2, device=device)
     host_model = clone(model).set_params(device=None).fit(X, labels)
-    tensor, new = torch.as_tensor(X), torch.as_tensor(X[:17])
+    tensor, new = tensor_of(X), tensor_of(X[:17])
     with config_context(array_api_dispatch=True):
-        model.fit(tensor, labels if labels.dtype.kind == "U" else torch.as_tensor(labels))
+        model.fit(tensor, labels if labels.dtype.kind == "U" else tensor_of(labels))
         close(model.decision_function(new), host_model.decision_function(X[:17]), 1e-3)
         if loss != "squared":
             close(model.predict_proba(new), host_model.predict_proba(X[:17]), 1e-3)
@@ -100,16 +100,16 @@ def classes(name, labels, loss, device):
             assert (found == expected).all()
         else:
             close(found, expected)
-            assert accuracy_score(torch.as_tensor(labels[:17]), found) > 0.8
+            assert accuracy_score(tensor_of(labels[:17]), found) > 0.8
 
 
 def nothing_crosses(name):
     """Neither rows nor features of a prediction, beside what the model is made of."""
     n = 5000
-    many = torch.as_tensor(rng.normal(size=(n, 3)))
+    many = tensor_of(rng.normal(size=(n, 3)))
     with config_context(array_api_dispatch=True):
-        model = KernelRegressor(MAPS[name], alpha=1e-2, device=CPU).fit(X, TARGET)
-        expected = model.predict(many.numpy())
+        model = KernelRegressor(MAPS[name], alpha=1e-2, device=DEVICE).fit(X, TARGET)
+        expected = model.predict(on_processor(many))
         Device.array, Device.host = counted_array, counted_host
         crossed.clear()
         found = model.predict(many)
@@ -125,12 +125,12 @@ def transforms(name):
     expected = expected.toarray() if hasattr(expected, "toarray") else expected
     if name != "binning":  # whose features are CSR
         with config_context(array_api_dispatch=True):
-            fitted = clone(map_).fit(torch.as_tensor(X))
-            close(fitted.transform(torch.as_tensor(X)), expected)
-            with mercer.config_context(device=CPU):
+            fitted = clone(map_).fit(tensor_of(X))
+            close(fitted.transform(tensor_of(X)), expected)
+            with mercer.config_context(device=DEVICE):
                 Device.array, Device.host = counted_array, counted_host
                 crossed.clear()
-                many = torch.as_tensor(np.repeat(X, 20, axis=0))
+                many = tensor_of(np.repeat(X, 20, axis=0))
                 close(fitted.transform(many), np.repeat(expected, 20, axis=0))
                 Device.array, Device.host = array, host
             assert max(crossed) < len(many) or name == "exact"  # whitened
@@ -144,18 +144,18 @@ def on_the_host():
     ):
         expected = clone(model).fit(X, TARGET).predict(X)
         with config_context(array_api_dispatch=True):
-            model.fit(torch.as_tensor(X), torch.as_tensor(TARGET))
-            close(model.predict(torch.as_tensor(X)), expected)
+            model.fit(tensor_of(X), tensor_of(TARGET))
+            close(model.predict(tensor_of(X)), expected, 1e-5 if NAME == "cpu" else 1e-3)
     gaussian = KernelRegressor("exact").fit(X, TARGET)
     with config_context(array_api_dispatch=True):
-        mean, std = gaussian.predict(torch.as_tensor(X), return_std=True)
+        mean, std = gaussian.predict(tensor_of(X), return_std=True)
     expected = gaussian.predict(X, return_std=True)
     close(mean, expected[0])
     close(std, expected[1])
 
 
 def bad_rows():
-    model = KernelRegressor("exact", device=CPU).fit(X, TARGET)
+    model = KernelRegressor("exact", device=DEVICE).fit(X, TARGET)
     with config_context(array_api_dispatch=True):
         for rows, part in (
             (torch.full((2, 3), float("nan")), "contains NaN"),
@@ -168,17 +168,17 @@ def bad_rows():
 
 def odd_tensors():
     """Of types, orders and classes that arrays of NumPy do not have, or seldom."""
-    tensor = torch.as_tensor(X, dtype=torch.float32)
-    by_columns = torch.as_tensor(X.T.copy(), dtype=torch.float32).T
-    for device in (None, CPU):
+    tensor = tensor_of(X, dtype=torch.float32)
+    by_columns = tensor_of(X.T.copy(), dtype=torch.float32).T
+    for device in (None, DEVICE):
         model = KernelRegressor(MAPS["fourier"], device=device).fit(X, TARGET)
         with config_context(array_api_dispatch=True):
-            expected = model.predict(tensor).numpy()
+            expected = on_processor(model.predict(tensor))
             for given in (by_columns, tensor.requires_grad_(), torch.nn.Parameter(tensor)):
                 close(model.predict(given), expected)
             close(model.predict(tensor.as_subclass(type("Own", (torch.Tensor,), {}))), expected)
             short = tensor.detach().bfloat16()
-            close(model.predict(short), model.predict(short.float()).numpy())
+            close(model.predict(short), on_processor(model.predict(short.float())))
             with pytest.raises(TypeError, match=r"^tensors must be dense; got .*torch\.sparse_coo"):
                 model.predict(tensor.detach().to_sparse())
         tensor = tensor.detach()
@@ -188,25 +188,25 @@ def labels_of_any_type():
     """Labels that PyTorch has no type for, or no indexing."""
     for dtype in (">i8", ">f4", "u2", "u4", "u8", "f2"):
         labels = np.digitize(X[:, 0], [-0.5, 0.5]).astype(dtype)
-        for device in (None, CPU):
+        for device in (None, DEVICE):
             model = KernelClassifier("exact", device=device).fit(X, labels)
             expected = model.predict(X)
             with config_context(array_api_dispatch=True):
-                found = model.predict(torch.as_tensor(X))
+                found = model.predict(tensor_of(X))
             assert isinstance(found, torch.Tensor)
-            np.testing.assert_array_equal(found.numpy(), expected)
+            np.testing.assert_array_equal(on_processor(found), expected)
 
 
 def kinds_follow_the_rows():
     """Whatever targets are."""
-    target = torch.as_tensor(TARGET)
+    target = tensor_of(TARGET)
     map_, frame = maps.Nystroem(n_components=9, random_state=0), pd.DataFrame(X)
     with config_context(array_api_dispatch=True):
         for rows in (frame, X, scipy.sparse.csr_array(X)):
             assert isinstance(map_.fit_transform(rows, target), np.ndarray)
-        streamed = DoublySGDRegressor(random_state=0).partial_fit(torch.as_tensor(X), target)
+        streamed = DoublySGDRegressor(random_state=0).partial_fit(tensor_of(X), target)
         sets = AutoKernelClassifier(random_state=0).fit(X, TARGET > 0).predict_set
-        np.testing.assert_array_equal(sets(torch.as_tensor(X)).numpy(), sets(X))
+        np.testing.assert_array_equal(on_processor(sets(tensor_of(X))), sets(X))
     again = DoublySGDRegressor(random_state=0).partial_fit(X, TARGET)
     np.testing.assert_array_equal(streamed.predict(X), again.predict(X))
 
@@ -215,22 +215,22 @@ def in_pieces(name):
     """Predictions that fit on the device some rows at a time."""
     n = 3000
     many = rng.normal(size=(n, 3))
-    model = KernelRegressor(MAPS[name], device=CPU).fit(X, TARGET)
+    model = KernelRegressor(MAPS[name], device=DEVICE).fit(X, TARGET)
     expected = model.predict(many)
     with pytest.MonkeyPatch.context() as patch, config_context(array_api_dispatch=True):
         patch.setattr("mercer.designs.on_device.features._HELD_SHARE", 0.0)
         patch.setattr("mercer.designs.on_device.tiles._TILE", 1000)
         patch.setattr("mercer.estimators.tensors._NUMBERS", 2**15)
         patch.setattr(Device, "free_memory", lambda self: 500_000)
-        close(model.predict(torch.as_tensor(many)), expected)
+        close(model.predict(tensor_of(many)), expected)
 
 
 def too_large_rows(name):
     """Rows that overflow once they are scaled, or in the arguments of cosines."""
-    model = KernelRegressor(MAPS[name], device=CPU).fit(X * [1.0, 1e-3, 1.0], TARGET)
+    model = KernelRegressor(MAPS[name], device=DEVICE).fit(X * [1.0, 1e-3, 1.0], TARGET)
     for size in (1e307, 1.5e308):
         rows, told = np.full((2, 3), size), []
-        for given in (rows, torch.as_tensor(rows)):
+        for given in (rows, tensor_of(rows)):
             with (
                 warnings.catch_warnings(action="ignore"),
                 config_context(array_api_dispatch=True),
@@ -244,9 +244,9 @@ def too_large_rows(name):
 def texts():
     """A model of texts refuses a tensor as it refuses an array."""
     model = KernelRegressor("exact", kernel="ngram").fit(["ab", "cd"] * 9, np.arange(18.0))
-    model.set_params(device=CPU)
+    model.set_params(device=DEVICE)
     with config_context(array_api_dispatch=True), pytest.raises((TypeError, ValueError)) as one:
-        model.predict(torch.as_tensor(X))
+        model.predict(tensor_of(X))
     with pytest.raises((TypeError, ValueError)) as other:
         model.predict(X)
     assert str(one.value) == str(other.value)
@@ -281,10 +281,24 @@ def other_libraries():
     np.testing.assert_array_equal(found.values, model.predict(X))
 
 
+def arrays_of_cupy():
+    """Where there is a GPU and CuPy: rows on it give predictions on it."""
+    import cupy
+
+    rows, target = cupy.asarray(X), cupy.asarray(TARGET)
+    for map_ in MAPS.values():
+        model = KernelRegressor(map_, device=NAME).fit(X, TARGET)
+        with config_context(array_api_dispatch=True):
+            found = KernelRegressor(map_).fit(rows, target).predict(rows)
+        assert isinstance(found, cupy.ndarray)
+        np.testing.assert_allclose(found.get(), model.predict(X), atol=1e-8)
+
+
 def without_the_setting():
     """As before: tensors of the processor are taken for arrays, and arrays come out."""
-    model = KernelRegressor("exact").fit(torch.as_tensor(X), torch.as_tensor(TARGET))
-    assert isinstance(model.predict(torch.as_tensor(X)), np.ndarray)
+    rows = torch.as_tensor(X)
+    model = KernelRegressor("exact").fit(rows, torch.as_tensor(TARGET))
+    assert isinstance(model.predict(rows), np.ndarray)
 
 
 def the_guide():
@@ -293,25 +307,25 @@ def the_guide():
     if not page.exists():  # beside installed tests
         return
     blocks = re.findall(r"^\.\. code-block:: python\n\n((?: {3}.*\n|\n)+)", page.read_text(), re.M)
-    code = re.sub('"cuda(:1)?"', 'torch.device("cpu")', "".join(map(dedent, blocks)))
+    code = re.sub('"cuda(:1)?"', f'torch.device("{NAME}")', "".join(map(dedent, blocks)))
     assert code.count("torch.device") == len(blocks) == 2
-    tensors = {"X_cuda": torch.as_tensor(X), "y_cuda": torch.as_tensor(TARGET)}
+    tensors = {"X_cuda": tensor_of(X), "y_cuda": tensor_of(TARGET)}
     names = {"torch": torch, "X": X, "y": TARGET, "model": KernelRegressor("exact"), **tensors}
     exec(code, names)
-    assert names["model"].device_ == "cpu"
+    assert names["model"].device_ == NAME
 
 
 for name in MAPS:
-    for device in (None, CPU):
+    for device in (None, DEVICE):
         for dtype in (np.float32, np.float64):
             regression(name, dtype, device)
     held("regression", name)
 for labels in (X[:, 0] > 0, np.where(X[:, 0] > 0, "a", "b"), np.digitize(X[:, 0], [-0.5, 0.5])):
     for loss in ("squared", "logistic"):
-        for device in (None, CPU):
+        for device in (None, DEVICE):
             classes("exact", labels, loss, device)
     held("classes", labels.dtype.kind)
-classes("fourier", np.digitize(X[:, 0], [-0.5, 0.5]), "multinomial", CPU)
+classes("fourier", np.digitize(X[:, 0], [-0.5, 0.5]), "multinomial", DEVICE)
 for name in MAPS:
     nothing_crosses(name)
     held("nothing crosses", name)
@@ -334,10 +348,13 @@ for name in MAPS:
 held("in pieces")
 other_libraries()
 held("other libraries")
+if NAME != "cpu" and importlib.util.find_spec("cupy"):
+    arrays_of_cupy()
+    held("CuPy")
 without_the_setting()
-with mercer.config_context(device=CPU), config_context(array_api_dispatch=True):
-    model = KernelRegressor("exact").fit(torch.as_tensor(X), TARGET)
-    close(model.predict(torch.as_tensor(X)), model.predict(X))
+with mercer.config_context(device=DEVICE), config_context(array_api_dispatch=True):
+    model = KernelRegressor("exact").fit(tensor_of(X), TARGET)
+    close(model.predict(tensor_of(X)), model.predict(X))
 the_guide()
 held("guide")
 held("settings")

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import mercer
 from _covering import pairwise
+from _devices import DEVICE, NAME, on_processor, tensor_of, torch
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,
@@ -25,9 +26,6 @@ from mercer.designs import Design, KernelColumns, kernel_columns
 from mercer.designs.on_device import DeviceKernel
 from mercer.solvers import preconditioners
 
-torch = pytest.importorskip("torch")
-
-CPU = torch.device("cpu")
 KERNELS = [
     kernels.Gaussian(0.3),
     kernels.Laplacian(0.4),
@@ -42,7 +40,7 @@ TOLERANCE = {np.float32: 2e-5, np.float64: 1e-13}
 
 
 def on_device(X, kernel, landmarks=None):
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         return kernel_columns(X, kernel, landmarks)
 
 
@@ -86,12 +84,12 @@ def test_tensors_come_back_as_tensors(rng):
     X = rng.normal(size=(50, 3)).astype(np.float32)
     design, v = on_device(X, kernels.Gaussian(0.5)), rng.normal(size=(50, 2))
     for vector in (v, v.astype(np.float32)):
-        product = design.matvec(torch.as_tensor(vector))
+        product = design.matvec(tensor_of(vector))
         assert isinstance(product, torch.Tensor)
-        np.testing.assert_array_equal(product.numpy(), design.matvec(vector))
+        np.testing.assert_array_equal(on_processor(product), design.matvec(vector))
     assert isinstance(design.toarray_on_device(), torch.Tensor)
     held = design.held()
-    np.testing.assert_array_equal(held.block_on_device([2]).numpy(), held.block([2]))
+    np.testing.assert_array_equal(on_processor(held.block_on_device([2])), held.block([2]))
 
 
 def test_rows_that_do_not_fit_are_sent_in_pieces(rng, monkeypatch):
@@ -103,7 +101,7 @@ def test_rows_that_do_not_fit_are_sent_in_pieces(rng, monkeypatch):
     np.testing.assert_allclose(pieces.matvec(v), whole, rtol=1e-13)
     assert not pieces._resident
     assert pieces.held() is pieces
-    with pytest.raises(MemoryError, match="available on the device 'cpu'"):
+    with pytest.raises(MemoryError, match=f"available on the device '{NAME}'"):
         pieces.toarray_on_device()
 
 
@@ -137,8 +135,10 @@ def test_distances_that_overflow_are_refused():
 def test_kernels_that_no_device_has_are_refused(data, rng):
     X = rng.normal(size=(20, 2)) if data is None else data
     kernel = "ngram" if data else (lambda x, y: x @ y.T)
-    model = KernelRegressor("exact", kernel=kernel, device=CPU)
-    with pytest.raises(ValueError, match=r"kernel must be a stationary one .* on the device 'cpu'"):
+    model = KernelRegressor("exact", kernel=kernel, device=DEVICE)
+    with pytest.raises(
+        ValueError, match=rf"kernel must be a stationary one .* on the device '{NAME}'"
+    ):
         model.fit(X, np.arange(len(X)))
 
 
@@ -161,7 +161,7 @@ def test_cosines_are_those_of_the_processor(map_, dtype, rng, monkeypatch):
     monkeypatch.setattr(tiles, "_TILE", 1000)
     X = rng.normal(size=(150, 3)).astype(dtype)
     host = map_.fit(X).design(X)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = map_.design(X)
     assert type(design).__name__ == "DeviceCosines"
     D, atol = design.shape[1], 10 * TOLERANCE[dtype]
@@ -180,7 +180,7 @@ def test_cosines_are_those_of_the_processor(map_, dtype, rng, monkeypatch):
     for found, expected in pairs:
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, atol=atol * max(1.0, np.abs(expected).max()))
-    tensor = torch.as_tensor(v.astype(dtype))
+    tensor = tensor_of(v.astype(dtype))
     assert isinstance(design.gram_matvec(tensor), torch.Tensor)
 
 
@@ -190,14 +190,14 @@ def test_models_of_cosines_are_fitted_on_a_device(solver, rng):
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
     settings = {"n_components": 100, "solver": solver, "tol": 1e-8, "random_state": 0}
     host = KernelRegressor("fourier", **settings).fit(X, y)
-    model = KernelRegressor("fourier", **settings, device=CPU).fit(X, y)
+    model = KernelRegressor("fourier", **settings, device=DEVICE).fit(X, y)
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-5)
 
 
 def test_sparse_rows_of_cosines_are_refused(rng):
     X = sparse.csr_array(rng.normal(size=(60, 2)))
     with pytest.raises(ValueError, match=r"^device must be None or 'cpu' .* not sparse"):
-        KernelRegressor("fourier", device=CPU).fit(X, np.arange(60.0))
+        KernelRegressor("fourier", device=DEVICE).fit(X, np.arange(60.0))
 
 
 # -- preconditioners ---------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_a_factor_has_the_pivots_of_the_processor(weighted, dtype, rng):
     kernel, key = kernels.Laplacian(0.3), 7
     host = preconditioners.pivots_of(KernelColumns(X, kernel), 60, key, root, 0.3)
     inverse = preconditioners._on_device(on_device(X, kernel), "auto", 60, key, root, 0.3)
-    np.testing.assert_allclose(inverse._factor.numpy(), host, atol=100 * TOLERANCE[dtype])
+    np.testing.assert_allclose(on_processor(inverse._factor), host, atol=100 * TOLERANCE[dtype])
     v, shifts = rng.normal(size=(400, 3)), np.array([0.3, 2.0, 0.3])
     given = v.copy()
     found = inverse(v, shifts)
@@ -237,8 +237,8 @@ def test_the_preconditioner_of_landmarks_is_that_of_the_processor(fit_intercept,
 def test_leaves_are_refused_on_a_device(rng):
     X = rng.normal(size=(60, 2))
     solver = solvers.ConjugateGradient(preconditioner="leaves")
-    with pytest.raises(ValueError, match="on the device 'cpu'; got 'leaves'"):
-        KernelRegressor("exact", solver=solver, device=CPU).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=f"on the device '{NAME}'; got 'leaves'"):
+        KernelRegressor("exact", solver=solver, device=DEVICE).fit(X, X[:, 0])
 
 
 # -- estimators --------------------------------------------------------------------------------
@@ -264,10 +264,10 @@ def test_models_are_those_of_the_processor(settings, dtype, rng):
     X, new = rng.normal(size=(500, 4)).astype(dtype), rng.normal(size=(90, 4)).astype(dtype)
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=500)
     host = KernelRegressor(**settings, alpha=1e-3).fit(X, y)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         model = KernelRegressor(**settings, alpha=1e-3).fit(X, y)
         there = model.predict(new)
-    assert (host.device_, model.device_) == ("cpu", "cpu")
+    assert (host.device_, model.device_) == ("cpu", NAME)
     assert host.solver_ == model.solver_
     assert abs(host.n_iter_ - model.n_iter_) <= 1
     for predicted in (there, model.predict(new)):
@@ -278,13 +278,15 @@ def test_other_losses_and_classes_are_fitted_on_a_device(rng):
     X = rng.normal(size=(400, 3))
     y = X[:, 0] * X[:, 1] > 0
     host = KernelClassifier("exact", loss="logistic", tol=1e-6, alpha=1e-3).fit(X, y)
-    model = KernelClassifier("exact", loss="logistic", tol=1e-6, alpha=1e-3, device=CPU).fit(X, y)
+    model = KernelClassifier("exact", loss="logistic", tol=1e-6, alpha=1e-3, device=DEVICE).fit(
+        X, y
+    )
     np.testing.assert_allclose(model.predict_proba(X), host.predict_proba(X), atol=1e-4)
 
 
 def test_a_model_predicts_where_its_device_is_not(rng, monkeypatch):
     X = rng.normal(size=(60, 2))
-    model = KernelRegressor("exact", device=CPU).fit(X, X[:, 0])
+    model = KernelRegressor("exact", device=DEVICE).fit(X, X[:, 0])
     expected = model.predict(X)
     elsewhere = pickle.loads(pickle.dumps(model.set_params(device="cuda:63")))
     np.testing.assert_allclose(elsewhere.predict(X), expected, rtol=1e-10)
@@ -294,7 +296,7 @@ def test_a_model_predicts_where_its_device_is_not(rng, monkeypatch):
 
 def test_files_take_names_of_devices(rng, tmp_path):
     X, path = rng.normal(size=(20, 2)), tmp_path / "m.skops"
-    model = KernelRegressor("exact", device=CPU).fit(X, X[:, 0])
+    model = KernelRegressor("exact", device=DEVICE).fit(X, X[:, 0])
     with pytest.raises(TypeError, match=r"torch\.device, .* cannot carry: name the device by a st"):
         persistence.save(model, path)
     persistence.save(model.set_params(device="cuda:63"), path)
@@ -304,8 +306,8 @@ def test_files_take_names_of_devices(rng, tmp_path):
 def test_maps_without_a_design_on_devices_are_refused(rng):
     X = rng.normal(size=(60, 2))
     with pytest.raises(ValueError, match=r"^device must be None or 'cpu' for this feature_map"):
-        KernelRegressor("tree", device=CPU).fit(X, X[:, 0])
-    with mercer.config_context(device=CPU):  # which maps without a design there do not look at
+        KernelRegressor("tree", device=DEVICE).fit(X, X[:, 0])
+    with mercer.config_context(device=DEVICE):  # which maps without a design there do not look at
         assert KernelRegressor("tree").fit(X, X[:, 0]).device_ == "cpu"
 
 
@@ -320,8 +322,8 @@ def test_leaves_are_solved_as_on_the_processor(weighted, dtype, rng):
     weights = rng.uniform(0.5, 2, size=700) if weighted else None
     settings = {"leaf_size": 90, "n_trees": 2, "alpha": 1e-3, "random_state": 0}
     host = LocalKernelRegressor(**settings).fit(X, y, weights)
-    model = LocalKernelRegressor(**settings, device=CPU).fit(X, y, weights)
-    assert (host.device_, model.device_) == ("cpu", "cpu")
+    model = LocalKernelRegressor(**settings, device=DEVICE).fit(X, y, weights)
+    assert (host.device_, model.device_) == ("cpu", NAME)
     assert model.converged_
     atol = 20 * TOLERANCE[dtype]
     np.testing.assert_allclose(model.map_coef_, host.map_coef_, atol=100 * atol)
@@ -329,7 +331,7 @@ def test_leaves_are_solved_as_on_the_processor(weighted, dtype, rng):
     assert model.optimality_ < 1e-5
     no_intercept = LocalKernelRegressor(**settings, fit_intercept=False)
     expected = no_intercept.fit(X, y).predict(new)
-    found = no_intercept.set_params(device=CPU).fit(X, y).predict(new)
+    found = no_intercept.set_params(device=DEVICE).fit(X, y).predict(new)
     np.testing.assert_allclose(found, expected, atol=atol)
 
 
@@ -339,7 +341,7 @@ def test_strengths_and_classes_of_leaves_are_chosen_on_a_device(rng, monkeypatch
     settings = {"leaf_size": 100, "alphas": [1e-1, 1e-3], "random_state": 0}
     host = LocalKernelClassifier(**settings).fit(X, y)
     monkeypatch.setattr(Device, "free_memory", lambda self: 10**6)  # a few leaves at a time
-    model = LocalKernelClassifier(**settings, device=CPU).fit(X, y)
+    model = LocalKernelClassifier(**settings, device=DEVICE).fit(X, y)
     assert model.alpha_ == host.alpha_
     np.testing.assert_allclose(model.path_["score"], host.path_["score"], rtol=1e-6)
     assert (model.predict(X) == host.predict(X)).all()
@@ -350,7 +352,7 @@ def test_leaves_without_a_factor_in_float32_are_solved_on_the_processor(rng):
     y = X[:, 0] + 0.1 * rng.normal(size=240)
     settings = {"kernel": "gaussian", "leaf_size": 120, "alpha": 1e-6, "random_state": 0}
     host = LocalKernelRegressor(**settings).fit(X, y)
-    model = LocalKernelRegressor(**settings, device=CPU).fit(X, y)
+    model = LocalKernelRegressor(**settings, device=DEVICE).fit(X, y)
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-3)
 
 
@@ -358,10 +360,10 @@ def test_leaves_of_other_losses_are_refused_by_name_and_left_to_the_processor(rn
     X = rng.normal(size=(200, 2))
     y = X[:, 0] > 0
     model = LocalKernelClassifier(loss="sigmoid", leaf_size=60, random_state=0)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         assert model.fit(X, y).device_ == "cpu"
     with pytest.raises(ValueError, match="for losses that have a kink, are joint or not convex"):
-        model.set_params(device=CPU).fit(X, y)
+        model.set_params(device=DEVICE).fit(X, y)
 
 
 @pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
@@ -373,7 +375,7 @@ def test_automatic_models_are_fitted_on_a_device(make, rng, monkeypatch):
     monkeypatch.setattr(
         DeviceKernel, "__init__", lambda *a, **k: [seen.append(1), made(*a, **k)][1]
     )
-    model = make(random_state=0, device=CPU).fit(X, y)
+    model = make(random_state=0, device=DEVICE).fit(X, y)
     assert seen
     assert model.best_settings_ == host.best_settings_
     if make is AutoKernelClassifier:
@@ -388,15 +390,16 @@ def test_automatic_models_are_fitted_on_a_device(make, rng, monkeypatch):
 
 
 def test_the_device_is_a_setting_of_a_block_or_of_the_program():
+    there = DEVICE if NAME == "cpu" else NAME  # a GPU by its name
     assert mercer.get_config()["device"] == "cpu"
-    with mercer.config_context(device=CPU, max_memory="1GB"):
-        assert mercer.get_config() == {"device": CPU, "max_memory": 2**30}
+    with mercer.config_context(device=DEVICE, max_memory="1GB"):
+        assert mercer.get_config() == {"device": there, "max_memory": 2**30}
         with mercer.config_context(device="cpu"):
             assert mercer.get_config() == {"device": "cpu", "max_memory": 2**30}
     try:
-        mercer.set_config(device=CPU)
+        mercer.set_config(device=DEVICE)
         mercer.set_config(max_memory=None)
-        assert mercer.get_config()["device"] == CPU
+        assert mercer.get_config()["device"] == there
     finally:
         mercer.set_config(device=None)
 

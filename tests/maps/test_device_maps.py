@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 import mercer
 from _covering import pairwise
+from _devices import DEVICE, NAME, on_processor, tensor_of
 from mercer import (
     KernelClassifier,
     KernelRegressor,
@@ -22,16 +23,13 @@ from mercer.designs.on_device import DeviceBinned, DeviceFeatures, bins
 from test_embedding import EmbeddingLaws
 from test_maps_base import MapLaws
 
-torch = pytest.importorskip("torch")
-
-CPU = torch.device("cpu")
 pytestmark = pytest.mark.rounding
 
 
 @pytest.fixture
 def there():
     """The device in force."""
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         yield
 
 
@@ -53,7 +51,7 @@ def test_codes_are_those_of_the_processor(how, n, dtype, rng):
     X[2] = np.finfo(dtype).max
     host, there = binning(bins=how), binning(bins=how)
     expected, expected_new = host.fit_design(X), host.design(new)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design, found = there.fit_design(X), there.design(new)
         crossed = host.design(new)
     assert isinstance(design, DeviceBinned)
@@ -76,7 +74,7 @@ def test_codes_are_as_narrow_as_their_numbers(n_bins):
     X = np.repeat(np.arange(float(n_bins)), 2)[:, None]
     map_ = binning(2, 50.0)
     expected = binning(2, 50.0).fit_design(X)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = map_.fit_design(X)
         again = map_.design(X)
     assert map_.n_bins_.max() == n_bins
@@ -95,12 +93,12 @@ def test_rows_that_do_not_fit_are_binned_in_pieces(rng, monkeypatch):
     monkeypatch.setattr(
         Device, "array", lambda self, x, *a: [sent.append(np.shape(x)), array(self, x, *a)][1]
     )
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = binning().fit_design(X)
     np.testing.assert_array_equal(design.on_host().codes, expected.codes)
     assert 1 < max(n for n, d in [s for s in sent if len(s) == 2] if d == 5) < 100
     with (
-        mercer.config_context(device=CPU),
+        mercer.config_context(device=DEVICE),
         pytest.raises(MemoryError, match=r"into 900 grids needs .* n_components=\d+ would fit\.$"),
     ):
         binning(900).fit_design(X)
@@ -113,7 +111,7 @@ def test_codes_of_more_boxes_than_two_bytes_tell_are_refused_where_they_do_not_f
     monkeypatch.setattr(Device, "free_memory", lambda self: scratch + 4 * 2 * len(X))
     monkeypatch.setattr("mercer.maps.bins_on_device._ROWS_SHARE", 1.0)
     with (
-        mercer.config_context(device=CPU),
+        mercer.config_context(device=DEVICE),
         pytest.raises(MemoryError, match=r"70000 rows into 2 grids .* n_components=1 would fit\.$"),
     ):
         binning(2, 50.0).fit_design(X)
@@ -123,7 +121,7 @@ def test_sums_have_the_same_bits_in_any_order(rng, dtype):
     X = rng.normal(size=(500, 2)).astype(dtype)
     v = (rng.normal(size=(500, 2)) * 10.0 ** rng.integers(-8, 8, size=(500, 2))).astype(dtype)
     order = rng.permutation(500)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = binning(gamma=0.2).fit_design(X)
     sums, shuffled = design.rmatvec(v), design.rows(order).rmatvec(v[order])
     np.testing.assert_array_equal(sums, shuffled)
@@ -133,7 +131,7 @@ def test_sums_have_the_same_bits_in_any_order(rng, dtype):
 
 @pytest.mark.parametrize("size", [0.0, 1e-260, 1e-160, 1e300, np.nan, np.inf])
 def test_sums_of_numbers_of_any_size(size):
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = binning(3, 0.1).fit_design(np.linspace(0, 1, 9)[:, None])
     v = np.column_stack([np.linspace(-1, 1, 9), np.full(9, size)])
     sums = design.rmatvec(v)
@@ -161,8 +159,8 @@ def test_models_of_binning_are_those_of_the_processor(settings, dtype, rng):
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
     settings = {"feature_map": binning(40, 0.5), "alpha": 1e-2} | settings
     host = KernelRegressor(**settings).fit(X, y)
-    model = KernelRegressor(**settings, device=CPU).fit(X, y)
-    assert model.device_ == "cpu"
+    model = KernelRegressor(**settings, device=DEVICE).fit(X, y)
+    assert model.device_ == NAME
     assert model.n_iter_ <= host.n_iter_ + 1
     atol = 1e-4 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(model.map_coef_, host.map_coef_, atol=atol)
@@ -170,7 +168,7 @@ def test_models_of_binning_are_those_of_the_processor(settings, dtype, rng):
     elsewhere = pickle.loads(pickle.dumps(model)).set_params(device=None)
     np.testing.assert_allclose(elsewhere.predict(new), host.predict(new), atol=atol)
     np.testing.assert_allclose(
-        host.set_params(device=CPU).predict(new), model.predict(new), atol=atol
+        host.set_params(device=DEVICE).predict(new), model.predict(new), atol=atol
     )
 
 
@@ -179,7 +177,7 @@ def test_classes_are_told_apart_by_binning_on_a_device(rng):
     y = np.where(X[:, 0] * X[:, 1] > 0, "one", "other")
     settings = {"feature_map": binning(40, 0.5), "tol": 1e-8, "loss": "logistic", "alpha": 1e-2}
     host = KernelClassifier(**settings).fit(X, y)
-    model = KernelClassifier(**settings, device=CPU).fit(X, y)
+    model = KernelClassifier(**settings, device=DEVICE).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), host.predict_proba(X), atol=1e-5)
 
 
@@ -190,10 +188,10 @@ def test_what_no_device_bins_is_refused(kernel, rng):
     X = rng.normal(size=(60, 2))
     rows = X if kernel == "smooth" else sparse.csr_array(X)
     model = KernelRegressor(maps.RandomBinning(kernel, n_components=4, random_state=0))
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         assert type(model.fit(rows, X[:, 0]).feature_map_.design(rows)) is not DeviceBinned
     with pytest.raises(ValueError, match=r"binning without faded edges.*not sparse"):
-        model.set_params(device=CPU).fit(rows, X[:, 0])
+        model.set_params(device=DEVICE).fit(rows, X[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -203,7 +201,7 @@ def test_coordinate_descent_takes_what_a_device_has_made(map_, rng):
     X = rng.normal(size=(80, 2))
     settings = {"feature_map": map_, "penalty": "l1", "alpha": 1e-2, "random_state": 0, "tol": 1e-4}
     host = KernelRegressor(**settings).fit(X, X[:, 0])
-    model = KernelRegressor(**settings, device=CPU).fit(X, X[:, 0])
+    model = KernelRegressor(**settings, device=DEVICE).fit(X, X[:, 0])
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-3)
 
 
@@ -227,7 +225,7 @@ def test_features_are_those_of_the_processor(name, dtype, rng):
     X, new = rng.normal(size=(400, 3)).astype(dtype), rng.normal(size=(90, 3)).astype(dtype)
     host, there = clone(OF_A_BASE[name]), clone(OF_A_BASE[name])
     expected = host.fit_design(X)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = there.fit_design(X)
         crossed = host.design(new)
     assert isinstance(design, DeviceFeatures)
@@ -246,7 +244,7 @@ def test_models_of_features_are_those_of_the_processor(name, solver, rng):
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
     settings = {"feature_map": OF_A_BASE[name], "alpha": 1e-2, "solver": solver, "tol": 1e-8}
     host = KernelRegressor(**settings).fit(X, y)
-    model = KernelRegressor(**settings, device=CPU).fit(X, y)
+    model = KernelRegressor(**settings, device=DEVICE).fit(X, y)
     assert isinstance(model.feature_map_, type(OF_A_BASE[name]))
     np.testing.assert_allclose(model.predict(new), host.predict(new), atol=1e-5)
     elsewhere = pickle.loads(pickle.dumps(model)).set_params(device=None)
@@ -256,14 +254,14 @@ def test_models_of_features_are_those_of_the_processor(name, solver, rng):
 def test_kernels_that_no_device_has_are_whitened_on_the_processor(rng):
     X = rng.normal(size=(60, 2))
     map_ = maps.Nystroem(lambda x, y: np.exp(-abs(x[:, None] - y).sum(2)), n_components=9)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         assert type(map_.fit(X).design(X)) is Dense
 
 
 def test_large_rows_that_are_scaled_go_to_the_device(rng, monkeypatch):
     monkeypatch.setattr("mercer._runtime.rows._LARGE", 0)
     X = rng.normal(size=(60, 2))
-    model = KernelRegressor("fourier", n_components=20, random_state=0, device=CPU)
+    model = KernelRegressor("fourier", n_components=20, random_state=0, device=DEVICE)
     host = KernelRegressor("fourier", n_components=20, random_state=0)
     predicted = model.fit(X, X[:, 0]).predict(X)
     np.testing.assert_allclose(predicted, host.fit(X, X[:, 0]).predict(X), atol=1e-6)
@@ -285,7 +283,7 @@ def test_leaves_of_other_losses_are_solved_as_on_the_processor(loss, weighted, d
     host = LocalKernelClassifier(**settings).fit(X, y, weights)
     with pytest.MonkeyPatch.context() as patch:  # nothing is left to the processor
         patch.setattr("mercer.solvers.local._Leaves._by_newton", None)
-        model = LocalKernelClassifier(**settings, device=CPU).fit(X, y, weights)
+        model = LocalKernelClassifier(**settings, device=DEVICE).fit(X, y, weights)
     assert model.converged_
     assert model.optimality_ <= 1e-6
     atol = 1e-4 if dtype == np.float64 else 1e-3
@@ -298,7 +296,7 @@ def test_leaves_of_several_outputs_are_solved_one_by_one(rng):
     y = np.stack([np.sin(X[:, 0]), X[:, 1]], axis=1) + rng.standard_t(2, size=(200, 2))
     settings = {"loss": "huber", "leaf_size": 60, "alpha": 1e-2, "random_state": 0, "tol": 1e-7}
     host = LocalKernelRegressor(**settings).fit(X, y)
-    model = LocalKernelRegressor(**settings, device=CPU).fit(X, y)
+    model = LocalKernelRegressor(**settings, device=DEVICE).fit(X, y)
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-4)
 
 
@@ -360,14 +358,14 @@ def design(request, rng, dtype, monkeypatch):
         monkeypatch.setattr("mercer.designs.on_device.tiles._TILE", 1000)
     X = rng.normal(size=(300, 3)).astype(dtype)
     map_ = DESIGNS[{"matrix": "kernel", "remade": "whitened"}.get(request.param, request.param)]
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         made = map_.fit(X[:200]).design(X)
     return made.held() if request.param == "matrix" else made
 
 
 def vectors_of(kind, shape, dtype):
     array = np.random.default_rng(1).normal(size=shape).astype(dtype)
-    return array if kind == "arrays" else torch.as_tensor(array)
+    return array if kind == "arrays" else tensor_of(array)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +378,7 @@ def test_products_are_those_of_the_entries_and_adjoint(design, k, kind):
     for made in (Zw, Zv, Kv):
         assert type(made) is type(w)
         assert str(made.dtype).removeprefix("torch.") == dtype.name
-    w, v, Zw, Zv, Kv = (np.asarray(one, dtype=np.float64) for one in (w, v, Zw, Zv, Kv))
+    w, v, Zw, Zv, Kv = (on_processor(one).astype(np.float64) for one in (w, v, Zw, Zv, Kv))
     eps = 2e-5 if dtype == np.float32 else 1e-13
     size = max(1.0, np.abs(Z.T @ Z).max())
     np.testing.assert_allclose(Zw, Z @ w, atol=eps * np.abs(Z).sum(axis=1).max() + eps)
@@ -394,7 +392,7 @@ def test_columns_norms_and_gram_are_those_of_the_entries(design, rng):
     eps = 2e-5 if design.dtype == np.float32 else 1e-13
     weights, J = rng.uniform(size=300), [3, 0, D - 1]
     np.testing.assert_allclose(design.block(J), Z[:, J], atol=eps)
-    np.testing.assert_allclose(np.asarray(design.block_on_device(J)), Z[:, J], atol=eps)
+    np.testing.assert_allclose(on_processor(design.block_on_device(J)), Z[:, J], atol=eps)
     np.testing.assert_allclose(design.tocsr().toarray(), Z, atol=eps)
     for given, W in ((None, np.ones(300)), (weights, weights)):
         squares, gram = design.column_sqnorms(given), design.gram(given)
@@ -415,9 +413,9 @@ def test_rows_are_rows_of_the_entries(design, index):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_rows_of_a_tensor_are_rows_of_the_entries(name, dtype, rng):
     X = rng.normal(size=(40, 3)).astype(dtype)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = DESIGNS[name].fit(X).design(X)
-        made = design.with_rows(torch.as_tensor(X))
+        made = design.with_rows(tensor_of(X))
     Z, eps = design.toarray(), 2e-5 if dtype == np.float32 else 1e-13
     for index in (slice(2, 9), np.array([3, 3, 1]), np.arange(40) % 2 == 0):
         for part in (made.rows(index), made.rows(index).rows(slice(None))):
@@ -428,7 +426,7 @@ def test_rows_of_a_tensor_are_rows_of_the_entries(name, dtype, rng):
 @pytest.mark.parametrize("name", DESIGNS)
 def test_designs_are_pickled(name, rng):
     X = rng.normal(size=(40, 3))
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = DESIGNS[name].fit(X).design(X)
     again, w = pickle.loads(pickle.dumps(design)), np.ones(design.shape[1])
     np.testing.assert_array_equal(again.matvec(w), design.matvec(w))

@@ -7,14 +7,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer
+from _devices import DEVICE, NAME, tensor_of, torch
 from mercer import KernelClassifier, KernelRegressor, maps, solvers
 from mercer._runtime.device_arrays import DeviceArray, contiguous, inner, on_host, placed
 from mercer._runtime.devices import Device
 
-torch = pytest.importorskip("torch")
-
-CPU = torch.device("cpu")
 N = 300
+of_fixed_tiles = pytest.mark.skipif(NAME != "cpu", reason="tiles follow the memory of a GPU")
 
 
 def span(n=60):
@@ -70,7 +69,7 @@ def test_results_are_those_of_the_processor(name, rng):
         y = y[:, 0]
     weights = rng.uniform(0.5, 2.0, size=N) if name in WEIGHTED else None
     host = KernelRegressor(**FITS[name]).fit(X, y, weights)
-    model = KernelRegressor(**FITS[name], device=CPU).fit(X, y, weights)
+    model = KernelRegressor(**FITS[name], device=DEVICE).fit(X, y, weights)
     assert abs(model.n_iter_ - host.n_iter_) <= max(2, 0.1 * host.n_iter_)
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-4)
     assert isinstance(model.map_coef_, np.ndarray)
@@ -85,7 +84,7 @@ def test_classes_are_those_of_the_processor(loss, alpha, rng):
     y = (X[:, 0] * X[:, 1] > 0) + (X[:, 2] > 1).astype(int)
     settings = exact(loss=loss, alpha=alpha, solver=solvers.RowNewton(1e-7))
     host = KernelClassifier(**settings).fit(X, y)
-    model = KernelClassifier(**settings, device=CPU).fit(X, y)
+    model = KernelClassifier(**settings, device=DEVICE).fit(X, y)
     found, expected = model.decision_function(X), host.decision_function(X)
     np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
 
@@ -121,7 +120,7 @@ def test_no_vector_of_rows_crosses_in_an_iteration(name, rng, monkeypatch):
         crossed.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = KernelRegressor(**settings, solver=solver, device=CPU).fit(X, y)
+            model = KernelRegressor(**settings, solver=solver, device=DEVICE).fit(X, y)
         counts[n_iter], seen = len(crossed), model.n_iter_
     assert seen > 4
     assert counts[12] <= counts[4]
@@ -133,7 +132,7 @@ def test_a_fit_goes_on_from_its_checkpoint(rng, tmp_path):
     settings = {"block_size": 60, "checkpoint_every": 1}
 
     def model(**given):
-        return KernelRegressor(**exact(solver=blocks(**settings, **given)), device=CPU)
+        return KernelRegressor(**exact(solver=blocks(**settings, **given)), device=DEVICE)
 
     whole = model().fit(X, y)
 
@@ -161,7 +160,7 @@ def test_own_preconditioners_see_arrays_of_numpy(rng):
         return residual
 
     solver = solvers.ConjugateGradient(1e-6, preconditioner=inverse)
-    model = KernelRegressor("exact", solver=solver, alpha=1.0, device=CPU).fit(X, X[:, 0])
+    model = KernelRegressor("exact", solver=solver, alpha=1.0, device=DEVICE).fit(X, X[:, 0])
     assert set(seen) == {np.ndarray}
     assert model.converged_
 
@@ -169,13 +168,14 @@ def test_own_preconditioners_see_arrays_of_numpy(rng):
 # -- rows that do not fit ----------------------------------------------------------------------
 
 
+@of_fixed_tiles
 @pytest.mark.parametrize("own", [True, False], ids=["rows", "landmarks"])
 def test_rows_that_do_not_fit_are_sent_as_often_as_tiles_need_them(own, rng, monkeypatch):
     from mercer.designs.on_device import kernel as module
 
     X = rng.normal(size=(250, 3))
     landmarks = None if own else X[:150]
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         design = mercer.designs.kernel_columns(X, mercer.kernels.Laplacian(0.5), landmarks)
     w = rng.normal(size=(design.shape[1], 2))
     whole = design.matvec(w)
@@ -189,18 +189,19 @@ def test_rows_that_do_not_fit_are_sent_as_often_as_tiles_need_them(own, rng, mon
             yield device.array(piece)
 
     monkeypatch.setattr(module, "sent_ahead", counted)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         pieces = mercer.designs.kernel_columns(X, mercer.kernels.Laplacian(0.5), landmarks)
     np.testing.assert_allclose(pieces.matvec(w), whole, rtol=1e-12)
     # Tiles of 100 rows and columns: pairs of the same rows are made once, from one piece.
     assert sorted(sizes) == sorted([100, 100, 50] + ([100, 50, 50] if own else [100, 50] * 3))
 
 
+@of_fixed_tiles
 def test_cosines_of_rows_that_do_not_fit_are_the_same(rng, monkeypatch):
     X = rng.normal(size=(250, 3))
     map_ = maps.RandomFourier("gaussian", n_components=40, random_state=0).fit(X)
     w = rng.normal(size=40)
-    with mercer.config_context(device=CPU):
+    with mercer.config_context(device=DEVICE):
         whole = map_.design(X)
         monkeypatch.setattr(Device, "free_memory", lambda self: 4096)
         pieces = map_.design(X)
@@ -288,7 +289,7 @@ def test_wrong_float32_products_give_way_to_float64(how, rng, monkeypatch):
     host = KernelRegressor(**settings).fit(X, y)
     product = module.DeviceKernel._device_product
     made = {torch.float32: 0, torch.float64: 0}
-    noise = torch.as_tensor(rng.normal(size=(N, 1)))
+    noise = tensor_of(rng.normal(size=(N, 1)))
 
     def spoilt(right):
         if how == "noisy":
@@ -302,7 +303,7 @@ def test_wrong_float32_products_give_way_to_float64(how, rng, monkeypatch):
 
     monkeypatch.setattr(module.DeviceKernel, "_device_product", wrong_product)
     monkeypatch.setattr(module.DeviceKernel, "held", lambda self, budget=None: self)
-    model = KernelRegressor(**settings, device=CPU).fit(X, y)
+    model = KernelRegressor(**settings, device=DEVICE).fit(X, y)
     assert model.converged_
     assert model.optimality_ <= 1e-3
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=0.02)
@@ -319,14 +320,14 @@ def test_right_products_are_kept(rng, monkeypatch):
     monkeypatch.setattr(MachineSpace, "refine", refuse)
     X = rng.normal(size=(N, 3)).astype(np.float32)
     solver = solvers.ConjugateGradient(1e-3)
-    assert KernelRegressor(**exact(solver=solver), device=CPU).fit(X, X[:, 0]).converged_
+    assert KernelRegressor(**exact(solver=solver), device=DEVICE).fit(X, X[:, 0]).converged_
 
 
 # -- arrays ------------------------------------------------------------------------------------
 
 
 def on_device(values):
-    return placed(values, Device("cpu"))
+    return placed(values, Device(NAME))
 
 
 def test_functions_of_numpy_give_what_they_give_on_the_processor(rng):
@@ -381,7 +382,7 @@ def test_writing_to_a_part_changes_the_whole(rng):
 
 def test_nothing_becomes_an_array_of_numpy_by_itself():
     v = on_device(np.ones(3))
-    with pytest.raises(TypeError, match="on the device 'cpu' is not copied by itself"):
+    with pytest.raises(TypeError, match=f"on the device '{NAME}' is not copied by itself"):
         np.asarray(v)
     with pytest.raises(TypeError):
         np.zeros(3)[...] += v
@@ -390,7 +391,7 @@ def test_nothing_becomes_an_array_of_numpy_by_itself():
 
 
 def test_functions_compute_in_the_type_that_is_asked_for():
-    large = placed(np.full(3, 1e30, dtype=np.float32), Device("cpu"))
+    large = placed(np.full(3, 1e30, dtype=np.float32), Device(NAME))
     squares = np.square(large, dtype=np.float64)
     assert squares.dtype == np.float64
     np.testing.assert_allclose(on_host(squares), 1e60, rtol=1e-6)

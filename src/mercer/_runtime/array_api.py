@@ -9,6 +9,7 @@ features can be made there.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
@@ -186,7 +187,11 @@ def _like(result: Any, X: Any) -> Any:
     if _library(X) == "torch":
         native = np.require(result, result.dtype.newbyteorder("="), ["C", "W"])
         return Device("cpu").torch.as_tensor(native, device=X.device)
-    library = X.__array_namespace__()
+    if _library(X) == "cupy":  # whose arrays do not name their namespace, nor does it take devices
+        library, where = importlib.import_module("cupy"), {}
+    else:
+        library, where = X.__array_namespace__(), {"device": X.device}
     if isinstance(result, DeviceArray):
         return library.from_dlpack(result.tensor)
-    return library.asarray(on_host(result), device=X.device)
+    with X.device if not where else nullcontext():
+        return library.asarray(on_host(result), **where)

@@ -53,8 +53,9 @@ def _is_sound(model: Any, X: DeviceArray) -> bool:
 
 
 def labels_of(classes: NDArray, places: Any) -> Any:
-    """The labels at some places: on the device of these if they are numbers."""
-    if isinstance(places, DeviceArray) and classes.dtype.kind in "biuf":
+    """The labels at some places: on the device of these if they are numbers that it can index."""
+    is_wide_unsigned = classes.dtype.kind == "u" and classes.dtype.itemsize > 1
+    if isinstance(places, DeviceArray) and classes.dtype.kind in "biuf" and not is_wide_unsigned:
         return placed(classes, places.device)[places]
     return classes[on_host(places)]
 
