@@ -1,4 +1,4 @@
-"""Components, clusters and two-sample tests on many rows, beside scikit-learn.
+"""Components, clusters, outliers and two-sample tests on many rows, beside scikit-learn.
 
 Rows are generated: ten Gaussian clusters in 20 dimensions. Every contender runs in one process with
 both cores; peers that form n x n matrices run on as many rows as they finish in ``--limit``
@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import sklearn.cluster
 import sklearn.decomposition
+import sklearn.svm
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from _side_by_side import environment
 from mercer.statistics import mmd_test
-from mercer.unsupervised import KernelKMeans, KernelPCA, SpectralClustering
+from mercer.unsupervised import KernelKMeans, KernelPCA, OneClassKernel, SpectralClustering
 
 GAMMA = 0.002  # of the Gaussian kernel
 
@@ -46,6 +47,7 @@ def ours() -> dict[str, Callable[[Any], Any]]:
         "SpectralClustering(10), binning": lambda X: SpectralClustering(10, **binned).fit_predict(
             X
         ),
+        "OneClassKernel, fourier": lambda X: OneClassKernel(**fourier).fit(X),
         "mmd_test, halves": lambda X: mmd_test(X[::2], X[1::2], random_state=0),
     }
 
@@ -57,6 +59,7 @@ def peers() -> dict[str, Callable[[Any], Any]]:
     return {
         "scikit-learn KernelPCA(10)": components.fit,
         "scikit-learn SpectralClustering(10)": spectral.fit_predict,
+        "scikit-learn OneClassSVM": sklearn.svm.OneClassSVM(gamma=GAMMA, nu=0.1).fit,
     }
 
 

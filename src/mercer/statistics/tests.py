@@ -128,22 +128,22 @@ def mmd_test(
         )
     is_sparse = sparse.issparse(X) or sparse.issparse(Y)
     both = sparse.csr_array(sparse.vstack([X, Y])) if is_sparse else np.concatenate([X, Y])
-    rng = np.random.default_rng(key)
     sign = np.concatenate([np.full(n, 1.0 / n), np.full(m, -1.0 / m)])
     settings = _Map(kernel, feature_map, n_features, key, n_jobs)
     if gammas is None:
         scales = [multiple * settings.median_gamma(both) for multiple in _MULTIPLES]
     else:
         scales = np.atleast_1d(np.asarray(gammas, dtype=float)).tolist()
-    designs = [settings.design(both, gamma) for gamma in scales]
-    found = np.empty((len(designs), count + 1))
-    for start in range(0, count + 1, _BLOCK):
-        stop = min(start + _BLOCK, count + 1)
-        signs = np.column_stack(
-            [sign if i == 0 else rng.permutation(sign) for i in range(start, stop)]
-        )
-        for row, design in zip(found, designs, strict=True):
+    found = np.empty((len(scales), count + 1))
+    for row, gamma in zip(found, scales, strict=True):  # memory holds the features of one scale
+        design, rng = settings.design(both, gamma), np.random.default_rng(key)
+        for start in range(0, count + 1, _BLOCK):
+            stop = min(start + _BLOCK, count + 1)
+            signs = np.column_stack(
+                [sign if i == 0 else rng.permutation(sign) for i in range(start, stop)]
+            )
             row[start:stop] = np.square(design.rmatvec(signs).astype(np.float64)).sum(axis=0)
+        del design
     return _aggregated(found, scales)
 
 
