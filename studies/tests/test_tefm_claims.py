@@ -211,6 +211,7 @@ def test_examples(module):
 
 def test_sentences_on_kernel_errors_are_computed_from_the_records():
     assert summary.shows(made.kernels(s=1.2)) == [
+        "Figure 1 has 2 seeds; its rows are 800 of toy.",
         "The kernel errors of TEFM-G with q = 0, of TEFM-G with q = 1 and of TEFM-S are apart by "
         "up to 20.0 % at l = 50, 20.0 % at l = 100, 20.0 % at l = 200, 20.0 % at l = 400.",
         "Kernel error of orthogonal frequencies over that of RKS: 0.8 at l = 50, 0.8 at "
@@ -232,6 +233,7 @@ def test_sentences_on_theorems_count_runs_above_their_bound():
         made.kernel("tefm-s", 50, 0.1, theory={"spectral": 0.05, **theory}),
     ]
     assert summary.shows(runs) == [
+        "Figure 1 has one seed; its rows are 800 of toy.",
         "1 of 2 runs exceed their bound, which is 3 times the error of RKS, 0.5 times the error "
         "of TEFM-S.",
         "Theorem 3 allows 4 times the excess loss that is measured.",

@@ -292,8 +292,7 @@ def _time(stamp: str) -> str:
 
 
 def _spent(record: Record) -> float:
-    seconds = record.get("seconds") or {}
-    return sum(seconds.get(name) or 0.0 for name in ("choose", "fit", "predict"))
+    return (record.get("seconds") or {}).get("fit") or 0.0
 
 
 def _what(record: Record) -> str:

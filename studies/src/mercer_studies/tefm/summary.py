@@ -28,7 +28,7 @@ def shows(records: Sequence[Record]) -> list[str]:
     >>> shows([])
     []
     """
-    parts = (_powers, _orthogonal, _landmarks, _regressions, _bounds, _excess, _times)
+    parts = (_extent, _powers, _orthogonal, _landmarks, _regressions, _bounds, _excess, _times)
     return [sentence for part in parts for sentence in part(records)]
 
 
@@ -41,10 +41,21 @@ def _errors(records: Sequence[Record]) -> dict[str, dict[str, dict[int, float]]]
 def _span(values: Iterable[float]) -> str:
     """The least and the largest of some factors."""
     known = sorted(values)
-    least, most = (
-        f"{value:.2g}" if value < 10 else f"{value:,.0f}" for value in (known[0], known[-1])
-    )
+    least, most = (f"{float(f'{value:.2g}'):,g}" for value in (known[0], known[-1]))
     return least if least == most else f"{least} to {most}"
+
+
+def _extent(records: Sequence[Record]) -> Iterator[str]:
+    """Rows and seeds of the runs with random features."""
+    for figure in (1, 2):
+        known = by_data(select(records, figure=figure, protocol="fair", method="rks"))
+        seeds = {run["seed"] for runs in known.values() for run in runs}
+        if seeds:
+            rows = (
+                f"{max(run['rows'] for run in runs):,} of {name}" for name, runs in known.items()
+            )
+            many = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+            yield f"Figure {figure} has {many}; its rows are {', '.join(rows)}."
 
 
 def _powers(records: Sequence[Record]) -> Iterator[str]:
