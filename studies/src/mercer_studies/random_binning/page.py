@@ -82,19 +82,29 @@ def _in_parallel(records: Sequence[Record]) -> list[Shown]:
     if not (measured or simulated):
         return []
     names = ", ".join(by_data([*measured, *simulated]))
+    what, how = [], []
+    if measured:
+        what.append("How many times faster coordinate descent is with threads")
+        how.append(
+            "Threads: median seconds to the same duality gap, with threads that own columns and do "
+            "not wait for each other, with safe steps, and with a whole grid at a time, whose bins "
+            "share no row."
+        )
+    if simulated:
+        what.append("how many times fewer rounds coordinate descent takes with processors")
+        how.append(
+            "Processors are simulated: τ random columns move at once, by safe steps or by plain "
+            "ones, until the objective is within a hundredth of the way to its minimum. κ̄, bins "
+            "per grid, is the most that S(τ) can be."
+        )
+    text = ", and below it ".join(what) + ", on random binning and random Fourier features of"
     return [
         Shown(
             "Figure 6: coordinate descent on several processors",
             parallel.figure6(records),
-            "How many times faster coordinate descent is with threads, and below it how many times "
-            "fewer rounds it takes with simulated processors, on random binning and random Fourier "
-            f"features of {names}.",
+            f"{text[0].upper()}{text[1:]} {names}.",
             "Lasso and squared hinge with an l1 penalty, at 1 % of the strength that leaves no "
-            "weights. Above: median seconds to the same duality gap, with threads that own "
-            "columns and do not wait for each other, with safe steps, and with a whole grid at a "
-            "time, whose bins share no row. Below: τ random columns move at once, by safe steps or "
-            "by plain ones, until the objective is within a hundredth of the way to its minimum. "
-            "κ̄, bins per grid, is the most that S(τ) can be.",
+            f"weights. {' '.join(how)}",
         )
     ]
 
