@@ -369,7 +369,7 @@ def _grid_panels(pair: Iterable[Axes], runs: list[Record], theirs: list[Record])
         size_axis(axes, [run["size"] for run in runs])
         axes.set(xlabel="grids R", ylabel=f"{_PARTS[part]}, %")
         dress(axes)
-    panel_title(pair[0], runs[0])
+    panel_title(pair[0], runs[0], spills=True)
     pair[1].legend(
         lines,
         [f"{gamma:g}" for gamma in gammas],
@@ -406,7 +406,7 @@ def _rival_panels(row: Sequence[Axes], runs: list[Record], theirs: list[Record])
         log_axes(panel, "y")
         panel.set(xlabel=labels[across], ylabel=f"{what}, %" if up is None else labels[up])
         dress(panel)
-    panel_title(row[0], runs[0], exact_kernel(runs))
+    panel_title(row[0], runs[0], exact_kernel(runs), spills=True)
 
 
 def _rival_curve(
