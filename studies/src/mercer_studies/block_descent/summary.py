@@ -7,6 +7,7 @@ from typing import Any
 
 from mercer_studies.block_descent.figures import error_at
 from mercer_studies.block_descent.grid import METHODS
+from mercer_studies.block_descent.tables import shown_error
 from mercer_studies.queries import of_task
 
 __all__ = ["shows"]
@@ -69,9 +70,10 @@ def _errors(records: Sequence[Record]) -> Iterator[str]:
         name = run["data"]["name"]
         before = plain.get((name, run["method"], run["size"]))
         if before is not None:
+            after = shown_error(run, error_at(run))
             yield (
-                f"On {name} with {METHODS[run['method']]} at p = {run['size']:,} it takes the test "
-                f"error at the end from {100 * before:.2f} % to {100 * error_at(run):.2f} %."
+                f"On {name} with {METHODS[run['method']]} at p = {run['size']:,} that takes the "
+                f"test error at the end from {shown_error(run, before)} to {after}."
             )
 
 

@@ -222,8 +222,8 @@ PAGE = Page(
         "The paper does not say how inputs are scaled; the table of the data says how they are "
         "here.",
         "Rivals stop at 1024 columns and are solved by factorisation.",
-        "Without waiting every addition of a thread is atomic, which costs one thread time, too; a "
-        "grid at a time makes threads wait for each other after every grid. The default method "
+        "With threads that do not wait every addition is atomic, which costs one thread time, too; "
+        "a grid at a time makes threads wait for each other after every grid. The default method "
         "of CoordinateDescent is neither: it counts Gram matrices of working sets.",
         "The bound of theorem 1 rewards a large κ, for its proof assumes that the objective falls "
         "steeply along grids of little collision.",
