@@ -348,8 +348,7 @@ def test_sentences_are_computed_from_the_records():
         "Theorem 4.1 is tighter than the older equation 7 in 1 of 2 cases.",
         "Combining the changes of the last epochs takes the epochs to the direct solution at λ = "
         "ln n / n, Nyström, from more than 3,000 to 5 on toy.",
-        "On toy with Nyström at p = 64 that takes the test error at the end from 10.00 % to "
-        "8.00 %.",
+        "It takes the test error of Nyström on toy at p = 64 at the end from 10.00 % to 8.00 %.",
         "8 λ at once cost 1.40 times one at the least (random features, toy) and 2.50 times at the "
         "most (full kernel, toy).",
     ]

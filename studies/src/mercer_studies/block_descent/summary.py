@@ -72,8 +72,8 @@ def _errors(records: Sequence[Record]) -> Iterator[str]:
         if before is not None:
             after = shown_error(run, error_at(run))
             yield (
-                f"On {name} with {METHODS[run['method']]} at p = {run['size']:,} that takes the "
-                f"test error at the end from {shown_error(run, before)} to {after}."
+                f"It takes the test error of {METHODS[run['method']]} on {name} at "
+                f"p = {run['size']:,} at the end from {shown_error(run, before)} to {after}."
             )
 
 
