@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mercer.plots import save_figure
-from mercer_studies.block_descent import claims, page, reference, tables
+from mercer_studies.block_descent import claims, page, reference, summary, tables
 from mercer_studies.block_descent import figures as plots
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, judge
 
@@ -334,3 +334,25 @@ def test_tables_hold_every_run_and_the_papers_numbers():
 )
 def test_documented_examples(module):
     assert doctest.testmod(module).failed == 0
+
+
+# --- sentences -------------------------------------------------------------------------------
+
+
+def test_sentences_are_computed_from_the_records():
+    rates = [rate("nystroem", [1, 2, 3, 4], close=None) | {"epochs": 3000}]
+    rates[0] |= {"predicted": [5.0, 200.0, None, None]}
+    slow, fast = (sizes("nystroem", {64: [0.2, error]})[0] for error in (0.1, 0.08))
+    runs = [*rates, slow, fast | {"task": "accelerated"}, path("exact", 2.5), path("features", 1.4)]
+    assert summary.shows(runs) == [
+        "Theorem 4.1 is tighter than the older equation 7 in 1 of 2 cases.",
+        "Combining the changes of the last epochs takes the epochs to the direct solution at λ = "
+        "ln n / n, Nyström, from more than 3,000 to 5 on toy.",
+        "It takes the test error of Nyström on toy at p = 64 at the end from 10.00 % to 8.00 %.",
+        "8 λ at once cost 1.40 times one at the least (random features, toy) and 2.50 times at the "
+        "most (full kernel, toy).",
+    ]
+
+
+def test_example_of_the_sentences_runs():
+    assert doctest.testmod(summary).failed == 0

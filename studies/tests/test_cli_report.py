@@ -68,12 +68,15 @@ def test_markdown_page_has_its_figures_beside_it(mercer, records, tmp_path):
 
 def test_reduced_records_make_the_same_page(mercer, records, tmp_path):
     whole = [json.loads(line) for line in records.read_text().splitlines()]
-    odd = {**whole[0], "size": 32, "key": "odd", "unread": [1.0] * 9}
+    times = {**whole[0]["seconds"], "unread": 1.0}
+    odd = {**whole[0], "size": 32, "key": "odd", "unread": [1.0] * 9, "seconds": times}
     with records.open("a") as file:
         file.write(json.dumps(odd) + "\n")
     assert mercer(records, "--out", "few.jsonl").exit_code == 0
     few = [json.loads(line) for line in (tmp_path / "few.jsonl").read_text().splitlines()]
-    assert all("unread" not in record for record in few)
+    assert all("unread" not in part for record in few for part in (record, record["seconds"]))
+    assert all("key" not in record for record in few)
+    assert ["paper" in record for record in few] == [True, False, False]
     assert [("machine" in record, "versions" in record) for record in few] == [
         (True, True),
         (False, False),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 
 import _records as made
 from mercer_studies import claims as verdicts
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, judge
-from mercer_studies.random_binning import claims, comparison, reference
+from mercer_studies.random_binning import claims, comparison, reference, summary
 
 
 def verdict(name, records):
@@ -300,3 +302,54 @@ def test_other_data_are_not_compared(kind):
 )
 def test_examples_run(module, check_examples):
     check_examples(module)
+
+
+# --- sentences and tables --------------------------------------------------------------------
+
+
+def simulated(reached):
+    curve = [{"tau": tau, "rounds": rounds} for tau, rounds in ((1, 80), *reached.items())]
+    about = {"kind": "simulated", "mode": "safe", "curve": curve, "omega": 8, "n_features": 800}
+    return made.record(**about, predicted=[1.0, *(0.9 * tau for tau in reached)])
+
+
+def test_sentences_count_where_random_binning_leads():
+    assert summary.shows(made.fair(worse=1.5))[1] == (
+        "On equal terms random binning has the least error in 3 of 3 cases."
+    )
+    assert summary.shows(made.fair(worse=0.5, seeds=(0,))) == [
+        "Runs on equal terms have one seed, and the exact kernel one.",
+        "On equal terms random binning has the least error in 0 of 3 cases; not on toy at R = 16, "
+        "toy at R = 64, toy at R = 256.",
+    ]
+
+
+def test_sentences_compare_rounds_with_the_guarantee():
+    assert summary.shows([simulated({2: 40, 4: 40})]) == [
+        "Simulated processors with safe steps on random binning reach 0.56 to 1.11 times S(τ), at "
+        "least S(τ) in 1 of 2 cases."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("high", "said"), [(0.2, "is below it at every R"), (50.0, "exceeds it from R = 4 on")]
+)
+def test_sentences_say_where_theorem_1_fails(high, said):
+    course = {"grids": [2, 4], "objectives": [[0.1, high], [0.1, high]]}
+    run = made.record(protocol="theorem", course=course, start=0.5, kappa=2.0)
+    run |= {"exact": {"objective": 0.1, "norm": 1.0}}
+    [sentence] = summary.shows([run])
+    assert said in sentence
+
+
+def test_tables_have_a_row_for_every_method_and_every_simulation():
+    errors, speed = summary.tables([*made.fair(seeds=(0, 1)), simulated({2: None})])
+    assert errors["head"] == ["data", "method", "16", "64", "256", "whole kernel"]
+    assert errors["rows"][0][:3] == ["toy", "random binning", "5.25 ± 0.18 %"]
+    assert speed["rows"] == [
+        ["simulated", "toy", "random binning", "safe steps", "100", "80 rounds", "2: –", "2: 1.8"]
+    ]
+
+
+def test_examples_of_the_sentences_run():
+    assert doctest.testmod(summary).failed == 0

@@ -208,6 +208,14 @@ def test_figure_shows_what_was_measured_above_what_was_simulated(tmp_path):
     assert found == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "label"), [("measured", "threads"), ("simulated", "processors τ")]
+)
+def test_figure_has_no_panel_for_what_was_not_run(kind, label):
+    found = [run for run in runs() if run["kind"] == kind]
+    assert [panel.get_xlabel() for panel in plots.figure6(found).axes] == [label]
+
+
 def test_figure_without_a_run_is_an_error():
     with pytest.raises(ValueError, match="records must hold"):
         plots.figure6([made.record()])

@@ -13,7 +13,7 @@ from mercer.plots import save_figure
 from mercer_studies import lines, report
 from mercer_studies import queries as readings
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, judge
-from mercer_studies.tefm import claims, tables
+from mercer_studies.tefm import claims, summary, tables
 from mercer_studies.tefm import figures as tefm
 
 STUDY = made.study()
@@ -200,7 +200,55 @@ def test_page_has_every_claim_and_every_table(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "module", [claims, tables, tefm, lines, readings], ids=lambda module: module.__name__
+    "module", [claims, summary, tables, tefm, lines, readings], ids=lambda module: module.__name__
 )
 def test_examples(module):
     assert doctest.testmod(module).failed == 0
+
+
+# --- sentences -------------------------------------------------------------------------------
+
+
+def test_sentences_on_kernel_errors_are_computed_from_the_records():
+    assert summary.shows(made.kernels(s=1.2)) == [
+        "Figure 1 has 2 seeds; its rows are 800 of toy.",
+        "The kernel errors of TEFM-G with q = 0, of TEFM-G with q = 1 and of TEFM-S are apart by "
+        "up to 20.0 % at l = 50, 20.0 % at l = 100, 20.0 % at l = 200, 20.0 % at l = 400.",
+        "Kernel error of orthogonal frequencies over that of RKS: 0.8 at l = 50, 0.8 at "
+        "l = 100, 0.8 at l = 200, 0.8 at l = 400.",
+        "With as many features RKS has 10 times the kernel error of Nyström.",
+        "With as many features RKS has 20 times the kernel error of RPCholesky.",
+        "RPCholesky has more kernel error than Nyström in 0 of 4 cases.",
+    ]
+    landmarks = [made.kernel("nystroem", 50, 0.1), made.kernel("rpcholesky", 50, 0.2)]
+    assert summary.shows(landmarks) == [
+        "RPCholesky has more kernel error than Nyström in 1 of 1 cases: toy at l = 50."
+    ]
+
+
+def test_sentences_on_theorems_count_runs_above_their_bound():
+    theory = {"excess": 0.5, "allowed_excess": 2.0}
+    runs = [
+        made.kernel("rks", 50, 0.1, theory={"spectral": 0.3, **theory}),
+        made.kernel("tefm-s", 50, 0.1, theory={"spectral": 0.05, **theory}),
+    ]
+    assert summary.shows(runs) == [
+        "Figure 1 has one seed; its rows are 800 of toy.",
+        "1 of 2 runs exceed their bound, which is 3 times the error of RKS, 0.5 times the error "
+        "of TEFM-S.",
+        "Theorem 3 allows 4 times the excess loss that is measured.",
+    ]
+
+
+def test_sentences_name_powers_above_the_table():
+    assert summary.shows(made.times(solve=2.5)) == [
+        "3 of 14 fitted powers are above those of Table 1: RKS solution l^2.50, TEFM-G solution "
+        "l^2.50, TEFM-S solution l^2.50."
+    ]
+    ridge = [
+        made.ridge(name, 50, error, 1.0) for name, error in (("nystroem", 0.1), ("tefm-g", 0.2))
+    ]
+    assert summary.shows(ridge) == [
+        "Ridge regression with as many features has less error on Nyström than on TEFM-G in 1 of "
+        "1 cases."
+    ]

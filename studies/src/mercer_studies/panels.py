@@ -13,6 +13,7 @@ from mercer_studies.queries import Record, by_data, data_kind, paper_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
 
 __all__ = [
     "about",
@@ -37,6 +38,7 @@ _TICKS = (
     (2.0, (1, 2, 5)),
 )
 _EXTRA = 0.55  # inches above the panels, for title and legend
+_DIGITS = 24  # digits and gaps that a narrow axis has room for
 _KEY = 1.75  # inches that an entry of the legend takes
 
 
@@ -166,7 +168,9 @@ def with_paper_name(run: Record, form: str = "{own}, for {paper}") -> str:
     return own if theirs == own else form.format(own=own, paper=theirs)
 
 
-def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None:
+def panel_title(
+    axes: Axes, record: Record, exact: Record | None = None, *, spills: bool = False
+) -> None:
     """Name of the data, and below it what they are of the paper's and how many rows train.
 
     Parameters
@@ -176,17 +180,20 @@ def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None
         A run on the data.
     exact : mapping, optional
         The run of the exact kernel; what it left out of the training rows is said.
+    spills : bool, default=False
+        Whether the text may reach over the panel to the right, which has no title.
     """
     data = record["data"]
     fitted = None if exact is None else exact.get("rows")
     fewer = f"exact: {thousands(fitted)}" if fitted and fitted < data["n_train"] else ""
-    titled(axes, data["name"], about(record, f"{thousands(data['n_train'])} training rows", fewer))
+    said = about(record, f"{thousands(data['n_train'])} training rows", fewer)
+    titled(axes, data["name"], said).set_in_layout(not spills)
 
 
-def titled(axes: Axes, title: str, said: str) -> None:
-    """A title in bold, and what there is to say about it below in small letters."""
+def titled(axes: Axes, title: str, said: str) -> Annotation:
+    """A title in bold, and what there is to say about it below in small letters: the latter."""
     axes.set_title(title, fontsize=10.5, fontweight="bold", loc="left", pad=17)
-    axes.annotate(
+    return axes.annotate(
         said,
         (0, 1),
         xycoords="axes fraction",
@@ -224,11 +231,11 @@ def log_axes(panel: Axes, names: str = "xy") -> None:
 
 
 def size_axis(axes: Axes, sizes: Iterable[int]) -> None:
-    """A logarithmic horizontal axis with a tick at each size."""
+    """A logarithmic horizontal axis with a tick at each size, or at as many as have room."""
     from matplotlib.ticker import NullLocator
 
     found = sorted(set(sizes))
-    every = -(-len(found) // 8)
+    every = -(-sum(len(str(size)) + 1 for size in found) // _DIGITS)
     axes.set_xscale("log")
     axes.set_xticks(found[::every], [str(size) for size in found[::every]])
     axes.xaxis.set_minor_locator(NullLocator())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -360,7 +361,7 @@ def averaged(records: Iterable[Record]) -> list[Record]:
 
     Returns
     -------
-    list of dict
+    list of mapping
         Of the other entries, those of the first run.
 
     Examples
@@ -384,7 +385,8 @@ def averaged(records: Iterable[Record]) -> list[Record]:
         }
         seconds = [run["seconds"]["fit"] for run in runs if "seconds" in run]
         times = {"seconds": {"fit": float(np.mean(seconds))}} if seconds else {}
-        found.append({**runs[0], "score": scores, **times})
+        means: dict[str, Any] = {"score": scores, **times}
+        found.append(ChainMap(means, runs[0]))  # type: ignore[arg-type]  # both are only read
     return found
 
 

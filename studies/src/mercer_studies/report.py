@@ -24,8 +24,12 @@ Record = Mapping[str, Any]
 
 _KIND = "mercer reproduce"
 _DIGITS = 6  # significant digits of a reduced record: claims and tables show at most four
-_REPEATED = ("run", "versions", "machine")  # entries of a reduced record only where they change
-_DETAILS = {"split", "source", "note", "licence", "dtype", "inputs"}  # once for each data set
+_REPEATED = (
+    *("record", "paper", "scale", "run", "versions", "machine", "remark", "protocol"),
+    *("label", "figures", "data"),
+)
+"""Entries that a reduced record has only where they differ from those of the line before; null
+stands for none."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def load(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
             raise ValueError(f"{path} must hold JSON lines; it is no text.") from error
         if not known:
             raise ValueError(f"{path} must hold records of mercer reproduce; it is empty.")
-        for number, record in enumerate(known):
+        for number, record in enumerate(_completed(known)):
             if record.get("record") != _KIND:
                 raise ValueError(
                     f"{path} must hold records of mercer reproduce; it has one of "
@@ -164,40 +168,63 @@ def reduced(records: Sequence[Record]) -> list[dict[str, Any]]:
     noted = [_Noted(record) for record in records]
     made = build(noted)
     made.markdown()
-    before: dict[Any, Any] = {}
+    before: dict[str, Any] = {}
     found = []
     for record in noted:
-        few = _rounded({name: record[name] for name in record if name in record.read})
-        data = few.get("data")
-        if data:
-            place = (record.get("protocol") == "published", data["name"])
-            if before.setdefault(place, data) is not data:
-                few["data"] = {name: data[name] for name in data if name not in _DETAILS}
-        for name in _REPEATED:
-            if few.get(name) and few[name] == before.get(name):
-                del few[name]
-            else:
-                before[name] = few.get(name)
-        found.append(few)
+        few = record.used()
+        few.pop("key", None)  # a line with one is not reduced
+        now = {name: few.pop(name, None) for name in _REPEATED}
+        found.append({name: now[name] for name in now if now[name] != before.get(name)} | few)
+        before = now
     return found
 
 
+def _completed(records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Records with the entries that ``reduced`` leaves out where they repeat."""
+    before: dict[str, Any] = {}
+    for record in records:
+        if "key" in record:  # it is not reduced
+            yield record
+            continue
+        before |= {name: record[name] for name in _REPEATED if name in record}
+        yield {name: value for name, value in before.items() if value is not None} | {
+            name: value for name, value in record.items() if name not in _REPEATED
+        }
+
+
 class _Noted(Mapping[str, Any]):
-    """A record that notes which of its entries are read."""
+    """A record, or a mapping in one, that notes which of its entries are read."""
 
     def __init__(self, record: Record):
-        self.read = {"record", "paper"}
-        self._record = record
+        self._read = {"record", "paper"}.intersection(record)
+        self._record = {
+            name: _Noted(value) if isinstance(value, Mapping) else value
+            for name, value in record.items()
+        }
 
     def __getitem__(self, name: str) -> Any:
-        self.read.add(name)
-        return self._record[name]
+        value = self._record[name]
+        self._read.add(name)
+        return value
 
     def __iter__(self) -> Iterator[str]:
+        self._read.update(self._record)
         return iter(self._record)
 
     def __len__(self) -> int:
         return len(self._record)
+
+    def __eq__(self, other: object) -> bool:
+        """Equality of contents, which counts as no reading."""
+        return isinstance(other, _Noted) and self._record == other._record
+
+    def used(self) -> dict[str, Any]:
+        """The entries that were read, with rounded numbers; no empty list of warnings."""
+        return {
+            name: value.used() if isinstance(value, _Noted) else _rounded(value)
+            for name, value in self._record.items()
+            if name in self._read and (name != "warnings" or value)
+        }
 
 
 def _rounded(value: Any) -> Any:

@@ -55,7 +55,7 @@ def opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgemen
     known = {data.get("paper_name") for data in names.values()}
     missing = [name for name in page.data if name not in known]
     if missing:
-        text = f"Left out of the paper's data, because not at hand: {', '.join(missing)}."
+        text = f"Of the paper's data no run is on: {', '.join(missing)}."
         said.append(Paragraph(text))
     return said
 
@@ -292,8 +292,7 @@ def _time(stamp: str) -> str:
 
 
 def _spent(record: Record) -> float:
-    seconds = record.get("seconds") or {}
-    return sum(seconds.get(name) or 0.0 for name in ("choose", "fit", "predict"))
+    return (record.get("seconds") or {}).get("fit") or 0.0
 
 
 def _what(record: Record) -> str:

@@ -275,7 +275,7 @@ def _against_size(
     for run in beside:
         exact = run["method"] == "exact"
         colour, dashes = (LOOKS["exact"].colour, "--") if exact else ("#999999", ":")
-        panel.axhline(_end(run), color=colour, linestyle=dashes, linewidth=1.2, zorder=1)
+        panel.axhline(_end(run), color=colour, linestyle=dashes, linewidth=1.2, zorder=1.8)
     size_axis(panel, [run["size"] for run in runs])
     _y_axis(panel, [error_at(run, epoch) for run in runs] + [_end(run) for run in beside])
     panel.set(xlabel="features p", ylabel=f"{unit(runs[0])}, {epoch:g} epochs")

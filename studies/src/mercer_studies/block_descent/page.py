@@ -8,6 +8,7 @@ from mercer_studies.block_descent import figures as plots
 from mercer_studies.block_descent.claims import CLAIMS
 from mercer_studies.block_descent.grid import SOURCES
 from mercer_studies.block_descent.scaling_figures import CLAIM, figure5
+from mercer_studies.block_descent.summary import shows
 from mercer_studies.block_descent.tables import measured
 from mercer_studies.blocks import Shown
 from mercer_studies.page import Page
@@ -103,6 +104,7 @@ PAGE = Page(
     figures=_figures,
     protocols=("fair",),
     measured=measured,
+    shows=shows,
     measured_note=(
         "None of the paper's data were at hand: mnist and movie reviews stand in for CIFAR-10 and "
         "Yelp, at a hundredth of the rows, and the other two are ours. Its algorithms are run with "

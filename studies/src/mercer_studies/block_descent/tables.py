@@ -14,7 +14,7 @@ from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_
 from mercer_studies.block_descent.scaling_figures import table as scaling_table
 from mercer_studies.queries import by_data, data_kind, is_regression, of_task
 
-__all__ = ["measured"]
+__all__ = ["measured", "shown_error"]
 
 Record = Mapping[str, Any]
 Table = dict[str, Any]
@@ -179,14 +179,14 @@ def _curves(records: Sequence[Record]) -> Table:
                 f"{run['seconds']['first_epoch']:.3g}",
                 f"{course['seconds'][-1]:.3g}",
                 f"{course['epoch'][-1]:g}",
-                *(_error(run, error_at(run, epoch)) for epoch in (1, 3)),
-                _error(run, error_at(run)),
+                *(shown_error(run, error_at(run, epoch)) for epoch in (1, 3)),
+                shown_error(run, error_at(run)),
                 _or_dash(run.get("likeliest")),
                 _strength(run),
             ]
         )
     for run in of_task(records, "linear"):
-        error = _error(run, 1.0 - run["score"]["test"]["accuracy"])
+        error = shown_error(run, 1.0 - run["score"]["test"]["accuracy"])
         seconds = f"{run['seconds']['fit']:.3g}"
         rows.append(
             [
@@ -232,8 +232,8 @@ def _sizes(records: Sequence[Record]) -> Table:
                 METHODS[run["method"]] + faster,
                 f"{run['size']:,}",
                 run["seed"],
-                *(_error(run, error_at(run, epoch)) for epoch in (1, EARLY)),
-                _error(run, error_at(run)),
+                *(shown_error(run, error_at(run, epoch)) for epoch in (1, EARLY)),
+                shown_error(run, error_at(run)),
                 f"{course['epoch'][-1]:g}",
                 f"{course['residual'][-1]:.2g}",
                 f"{course['seconds'][-1]:.3g}",
@@ -273,7 +273,14 @@ def _name(run: Record) -> str:
     return f"{run['data']['name']} ({kind})" if kind else str(run["data"]["name"])
 
 
-def _error(run: Record, value: float) -> str:
+def shown_error(run: Record, value: float) -> str:
+    """An error of classes in per cent, or one of stars.
+
+    Examples
+    --------
+    >>> shown_error({"score": {"test": {"accuracy": 0.9}}}, 0.1)
+    '10.00 %'
+    """
     if not np.isfinite(value):
         return "–"
     return f"{value:.3f}" if is_regression(run) else f"{100 * value:.2f} %"

@@ -329,7 +329,7 @@ def _beside_theorem(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -
     mean = np.mean(objectives, axis=0)
     draw_line(panel, list(zip(grids, mean.tolist(), strict=True)), _TEST, "o")
     level, norm = run["exact"]["objective"], run["exact"]["norm"]
-    panel.axhline(level, color="black", linestyle="--", linewidth=1.1, zorder=1)
+    panel.axhline(level, color="black", linestyle="--", linewidth=1.1, zorder=1.8)
     allowed = level + binning_bound(grids, run["start"] - level, norm, run["kappa"])
     bound = [point for point in zip(grids, allowed.tolist(), strict=True) if point[1] <= _HIGHEST]
     draw_line(panel, bound, "#777777", "", ":")
@@ -369,7 +369,7 @@ def _grid_panels(pair: Iterable[Axes], runs: list[Record], theirs: list[Record])
         size_axis(axes, [run["size"] for run in runs])
         axes.set(xlabel="grids R", ylabel=f"{_PARTS[part]}, %")
         dress(axes)
-    panel_title(pair[0], runs[0])
+    panel_title(pair[0], runs[0], spills=True)
     pair[1].legend(
         lines,
         [f"{gamma:g}" for gamma in gammas],
@@ -406,7 +406,7 @@ def _rival_panels(row: Sequence[Axes], runs: list[Record], theirs: list[Record])
         log_axes(panel, "y")
         panel.set(xlabel=labels[across], ylabel=f"{what}, %" if up is None else labels[up])
         dress(panel)
-    panel_title(row[0], runs[0], exact_kernel(runs))
+    panel_title(row[0], runs[0], exact_kernel(runs), spills=True)
 
 
 def _rival_curve(
@@ -442,7 +442,7 @@ def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None
         own = [y(run) for run in runs if run["method"] == "exact"]
         # As published the runs differ in γ and the best counts; on equal terms they differ in seed.
         level = float(np.mean(own)) if exact["protocol"] == "fair" else y(exact)
-        axes.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1)
+        axes.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1.8)
 
 
 # --- small parts -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ MODES = {
 
 _LOOKS = {"async": ("o", "-"), "auto": ("D", ":"), "safe": ("^", "--"), "plain": ("s", "-")}
 _METHODS = {"binning": "random binning", "fourier": "random Fourier"}
+_HEIGHTS = {"measured": 2.7, "simulated": 3.2}
 _FLOOR = {"binning": 0.7, "fourier": 0.55}  # crosses there stand for runs that did not end
 
 
@@ -124,11 +126,13 @@ def figure6(records: Iterable[Record]) -> Figure:
     >>> run |= {"data": {"name": "toy"}, "n_features": 80, "omega": 8, "predicted": [1.0, 1.8]}
     >>> run["curve"] = [{"tau": 1, "seconds": 0.4}, {"tau": 2, "seconds": 0.2}]
     >>> [panel.get_xlabel() for panel in figure6([run]).axes]
-    ['threads', 'processors τ']
+    ['threads']
     """
     known = list(records)
-    runs = [*curves(known, "measured"), *curves(known, "simulated")]
-    figure = columns(filled(runs, "figure 6"), _speedups, width=3.8, heights=(2.7, 3.2))
+    kinds = [kind for kind in _HEIGHTS if curves(known, kind)]
+    runs = [run for kind in kinds for run in curves(known, kind)]
+    draw, heights = partial(_speedups, kinds), tuple(_HEIGHTS[kind] for kind in kinds)
+    figure = columns(filled(runs, "figure 6"), draw, width=3.8, heights=heights)
     legend(figure, _keys(known))
     return figure
 
@@ -136,14 +140,17 @@ def figure6(records: Iterable[Record]) -> Figure:
 # --- small parts -----------------------------------------------------------------------------
 
 
-def _speedups(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
-    """Threads as measured above, processors as simulated below."""
-    upper, lower = panels
-    measured, simulated = curves(runs, "measured"), curves(runs, "simulated")
-    _measured(upper, measured)
-    _simulated(lower, simulated)
-    titled(upper, name, about(runs[0], *_sizes(measured)))
-    titled(lower, "simulated", ", ".join(_sizes(simulated)))
+def _speedups(
+    kinds: Sequence[str], panels: Sequence[Axes], name: str, runs: Sequence[Record]
+) -> None:
+    """Threads as measured above, processors as simulated below; the first panel names the data."""
+    for kind, panel in zip(kinds, panels, strict=True):
+        own = curves(runs, kind)
+        (_measured if kind == "measured" else _simulated)(panel, own)
+        if panel is panels[0]:
+            titled(panel, name, about(runs[0], *_sizes(own)))
+        else:
+            titled(panel, kind, ", ".join(_sizes(own)))
 
 
 def _measured(panel: Axes, runs: Sequence[Record]) -> None:

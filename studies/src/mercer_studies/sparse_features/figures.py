@@ -296,7 +296,7 @@ def _courses(panel: Axes, runs: Sequence[Record], across: str, up: str) -> None:
     if exact is None:
         return
     height = exact["objective"] if up == "objective" else 100 * error(exact)
-    panel.axhline(height, color="black", linestyle="--", linewidth=1.1, zorder=1)
+    panel.axhline(height, color="black", linestyle="--", linewidth=1.1, zorder=1.8)
     if across == "drawn" and up == "objective":
         draw_line(panel, _within_sight(runs, None), "#777777", "", ":")
         draw_line(panel, _within_sight(runs, _LIKELY), "#bbbbbb", "", ":")

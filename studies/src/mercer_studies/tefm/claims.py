@@ -13,7 +13,7 @@ from mercer_studies.queries import averaged, over_seeds
 from mercer_studies.tefm.figures import timings
 from mercer_studies.tefm.grid import METHODS
 
-__all__ = ["CLAIMS", "EXPONENTS", "exponents", "kernel_errors"]
+__all__ = ["CLAIMS", "EXPONENTS", "exponents", "kernel_errors", "shares_of"]
 
 Record = Mapping[str, Any]
 Found = tuple[str, str]  # a verdict, and the numbers it rests on
@@ -65,11 +65,11 @@ def _below(
     """Whether both embeddings have about half the least error of some rivals at every size."""
     shares, said = [], []
     for method in _OURS:
-        ratios = list(_ratios(errors, method, rivals).values())
+        ratios = list(shares_of(errors, method, rivals).values())
         if not ratios:
             return NOT_TESTED, "TEFM and a rival were not run at a common size"
         share = float(np.median(ratios))
-        other = float(np.median(list(_ratios(frobenius, method, rivals).values())))
+        other = float(np.median(list(shares_of(frobenius, method, rivals).values())))
         shares.append(share)
         said.append(
             f"{METHODS[method].label} {min(ratios):.2f} to {max(ratios):.2f} times, median "
@@ -81,7 +81,7 @@ def _below(
 
 
 def _compact(runs: Sequence[Record]) -> Found:
-    ratios = list(_ratios(kernel_errors(runs), "comp", ("rks",)).values())
+    ratios = list(shares_of(kernel_errors(runs), "comp", ("rks",)).values())
     if not ratios:
         return NOT_TESTED, "Comp and RKS were not run at a common size"
     worse = float(np.mean([ratio > 1 for ratio in ratios]))
@@ -90,7 +90,7 @@ def _compact(runs: Sequence[Record]) -> Found:
 
 
 def _marginally(runs: Sequence[Record]) -> Found:
-    ratios = list(_ratios(kernel_errors(runs), "tefm-s", ("tefm-g",)).values())
+    ratios = list(shares_of(kernel_errors(runs), "tefm-s", ("tefm-g",)).values())
     if not ratios:
         return NOT_TESTED, "TEFM-G and TEFM-S were not run at a common size"
     better = float(np.mean([ratio >= 1 for ratio in ratios])) >= 0.8
@@ -103,7 +103,7 @@ def _like_four_times(runs: Sequence[Record]) -> Found:
     errors = kernel_errors(runs)
     near, said = [], []
     for method in _OURS:
-        ratios = list(_ratios(errors, method, ("rks",), lambda size: 4 * size).values())
+        ratios = list(shares_of(errors, method, ("rks",), lambda size: 4 * size).values())
         if not ratios:
             return NOT_TESTED, "RKS was not run with four times as many features"
         near.append(abs(np.log(np.median(ratios))))
@@ -115,7 +115,7 @@ def _like_four_times(runs: Sequence[Record]) -> Found:
 
 def _like_squares(runs: Sequence[Record]) -> Found:
     errors = kernel_errors(runs)
-    ratios = _ratios(errors, "tefm-square", ("rks",), lambda size: size**2)
+    ratios = shares_of(errors, "tefm-square", ("rks",), lambda size: size**2)
     if not ratios:
         return NOT_TESTED, "no run with a base of l² features"
     numbers = ", ".join(f"l {size}: {ratio:.2f} times" for size, ratio in ratios.items())
@@ -201,7 +201,7 @@ def _slightly_more(runs: Sequence[Record]) -> Found:
         }
         for method in ("rks", *_OURS)
     }
-    ratios = [list(_ratios(seconds, method, ("rks",)).values()) for method in _OURS]
+    ratios = [list(shares_of(seconds, method, ("rks",)).values()) for method in _OURS]
     if not all(ratios):
         return NOT_TESTED, "TEFM and RKS were not run at a common size"
     numbers = ", ".join(
@@ -378,13 +378,28 @@ CLAIMS = (
 # --- small parts -----------------------------------------------------------------------------
 
 
-def _ratios(
+def shares_of(
     values: Mapping[str, Curve],
     method: str,
     rivals: Sequence[str],
     at: Callable[[int], int] = lambda size: size,
 ) -> dict[int, float]:
-    """Values of a method over the least of some rivals', by its size; theirs may be elsewhere."""
+    """Values of a method over the least of some rivals', by its size.
+
+    Parameters
+    ----------
+    values : mapping
+        Of every method, by size.
+    method : str
+    rivals : sequence of str
+    at : callable, optional
+        From a size of the method to the size of its rivals; the same by default.
+
+    Examples
+    --------
+    >>> shares_of({"tefm-g": {8: 1.0}, "rks": {8: 2.0, 16: 1.6}}, "tefm-g", ["rks"])
+    {8: 0.5}
+    """
     found = {}
     for size, value in values.get(method, {}).items():
         theirs = [values[rival][at(size)] for rival in rivals if at(size) in values.get(rival, {})]

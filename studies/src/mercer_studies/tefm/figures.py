@@ -326,7 +326,7 @@ def _errors(
         _curves(panel, own, across, lambda run: 100 * error(run))
         if exact:
             level = 100 * error(exact[0])
-            panel.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1)
+            panel.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1.8)
         panel.set(xlabel=label, ylabel="relative error, %")
         if number == 2:
             size_axis(panel, _ticks(own))

@@ -1,0 +1,93 @@
+"""Sentences on the numbers of the block descent study, computed from records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mercer_studies.block_descent.figures import error_at
+from mercer_studies.block_descent.grid import METHODS
+from mercer_studies.block_descent.tables import shown_error
+from mercer_studies.queries import of_task
+
+__all__ = ["shows"]
+
+Record = Mapping[str, Any]
+
+
+def shows(records: Sequence[Record]) -> list[str]:
+    """A sentence for each comparison that the records have runs for.
+
+    Examples
+    --------
+    >>> shows([])
+    []
+    """
+    parts = (_bounds, _epochs, _errors, _paths)
+    return [sentence for part in parts for sentence in part(records)]
+
+
+def _bounds(records: Sequence[Record]) -> Iterator[str]:
+    """Theorem 4.1 against the older bound, equation 7."""
+    tighter, asked = 0, 0
+    for run in of_task(records, "rates"):
+        for new, old in zip(run["predicted"], run["predicted_old"], strict=True):
+            if new is not None and old is not None:
+                asked += 1
+                tighter += new < old
+    if asked:
+        yield f"Theorem 4.1 is tighter than the older equation 7 in {tighter} of {asked} cases."
+
+
+def _epochs(records: Sequence[Record]) -> Iterator[str]:
+    """Epochs to the direct solution, with and without acceleration."""
+    for method, label in METHODS.items():
+        known = [
+            f"{_count(run['close'], run)} to {_count(run['accelerated']['close'], run)} on "
+            f"{run['data']['name']}"
+            for run in of_task(records, "rates")
+            if run["method"] == method and run["strength"] == "theory"
+        ]
+        if known:
+            yield (
+                f"Combining the changes of the last epochs takes the epochs to the direct solution "
+                f"at λ = ln n / n, {label}, from {', '.join(known)}."
+            )
+
+
+def _count(epochs: float | None, run: Record) -> str:
+    return f"more than {run['epochs']:,}" if epochs is None else f"{epochs:,.0f}"
+
+
+def _errors(records: Sequence[Record]) -> Iterator[str]:
+    """Test errors with acceleration against those without."""
+    plain = {
+        (run["data"]["name"], run["method"], run["size"]): error_at(run)
+        for run in of_task(records, "sizes")
+        if run["seed"] == 0
+    }
+    for run in of_task(records, "accelerated"):
+        name = run["data"]["name"]
+        before = plain.get((name, run["method"], run["size"]))
+        if before is not None:
+            after = shown_error(run, error_at(run))
+            yield (
+                f"It takes the test error of {METHODS[run['method']]} on {name} at "
+                f"p = {run['size']:,} at the end from {shown_error(run, before)} to {after}."
+            )
+
+
+def _paths(records: Sequence[Record]) -> Iterator[str]:
+    """What several λ cost at once."""
+    runs = of_task(records, "path")
+    if runs:
+        least, most = (f(runs, key=lambda run: float(run["ratio"])) for f in (min, max))
+        count = len(least["alphas"])
+        yield (
+            f"{count} λ at once cost {least['ratio']:.2f} times one at the least ({_place(least)}) "
+            f"and {most['ratio']:.2f} times at the most ({_place(most)})."
+        )
+
+
+def _place(run: Record) -> str:
+    return f"{METHODS[run['method']]}, {run['data']['name']}"
