@@ -239,6 +239,7 @@ def test_negative_products_are_reported():
         (KernelKMeans(2, n_init=0), "n_init must be"),
         (KernelKMeans(2, max_iter=0), "max_iter must be"),
         (KernelKMeans(2, gamma="eigengap"), "gamma must be"),
+        (SpectralClustering(2, feature_map="linear", gamma="eigengap"), "gamma must be 'scale'"),
         (KernelKMeans(2, kernel="unheard"), "kernel must be"),
         (SpectralClustering(2.0), "n_clusters must be"),
         (SpectralClustering(2, n_init="auto"), "n_init must be"),

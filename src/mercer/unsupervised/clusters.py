@@ -313,7 +313,13 @@ class SpectralClustering(_Clusters):
     def _by_eigengap(self, X: Any, count: int) -> float:
         """The factor behind whose eigenvalue number ``count`` the gap is largest."""
         self._fitted_design(X, "scale")
-        usual = float(np.mean(self.feature_map_.kernel_.gamma))
+        kernel = getattr(self.feature_map_, "kernel_", None)
+        if not hasattr(kernel, "gamma"):
+            raise ValueError(
+                "gamma must be 'scale' for a feature_map without a kernel that has a gamma; got "
+                "'eigengap'."
+            )
+        usual = float(np.mean(kernel.gamma))
         gaps = []
         for factor in _GAMMAS:
             values = self._embed(X, factor * usual, min(count + 1, X.shape[0]))[1]
