@@ -141,6 +141,8 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
         off = real[count] / model[count]
         numbers += f"; {count} took {off:.2f} times what is simulated"
         verdict = PARTLY if verdict == HELD and off > CLOSE else verdict
+    if run.get("remark"):
+        return NOT_TESTED, f"{numbers}; on a machine {run['remark']}, which slows processes unequally"
     return verdict, numbers
 
 
