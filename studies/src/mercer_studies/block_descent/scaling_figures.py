@@ -142,7 +142,8 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
         numbers += f"; {count} took {off:.2f} times what is simulated"
         verdict = PARTLY if verdict == HELD and off > CLOSE else verdict
     if run.get("remark"):
-        return NOT_TESTED, f"{numbers}; on a machine {run['remark']}, which slows processes unequally"
+        numbers += f"; on a machine {run['remark']}, which slows processes unequally"
+        return NOT_TESTED, numbers
     return verdict, numbers
 
 
