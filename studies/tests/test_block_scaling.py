@@ -206,6 +206,10 @@ def test_runs_that_failed_count_for_nothing():
     assert verdict({**made(), "failed": "no memory."}) == []
 
 
+def test_times_of_a_shared_machine_decide_nothing():
+    assert verdict({**made(), "remark": "shared with other work"}) == [NOT_TESTED]
+
+
 # --- the study -------------------------------------------------------------------------------
 
 

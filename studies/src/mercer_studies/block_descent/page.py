@@ -107,7 +107,7 @@ PAGE = Page(
     shows=shows,
     measured_note=(
         "None of the paper's data were at hand: mnist and movie reviews stand in for CIFAR-10 and "
-        "Yelp, at a hundredth of the rows, and the other two are ours. Its algorithms are run with "
+        "Yelp, with far fewer rows, and the other two are ours. Its algorithms are run with "
         "nλ where they print λ, and with the residual that equation 6 leaves out; without a "
         "constant term, in float64, blocks of one partition in a new order every epoch. γ of the "
         "kernel and λ are chosen on rows held out of the training part by the exact kernel, and "

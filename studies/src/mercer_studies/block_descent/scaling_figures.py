@@ -141,6 +141,9 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
         off = real[count] / model[count]
         numbers += f"; {count} took {off:.2f} times what is simulated"
         verdict = PARTLY if verdict == HELD and off > CLOSE else verdict
+    if run.get("remark"):
+        numbers += f"; on a machine {run['remark']}, which slows processes unequally"
+        return NOT_TESTED, numbers
     return verdict, numbers
 
 
