@@ -55,7 +55,7 @@ def opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgemen
     known = {data.get("paper_name") for data in names.values()}
     missing = [name for name in page.data if name not in known]
     if missing:
-        text = f"Of the paper's data no run is on: {', '.join(missing)}."
+        text = f"Of the paper's data, not at hand or not run: {', '.join(missing)}."
         said.append(Paragraph(text))
     return said
 
