@@ -165,7 +165,7 @@ class KernelKMeans(_Clusters):
 
     def _row_squares(self, design: Design, X: Any) -> NDArray[np.float64]:
         """Squared lengths (n,) of the rows in the space of the kernel, with the right sum."""
-        kernel = getattr(self.feature_map_, "kernel_", None)
+        kernel: Any = getattr(self.feature_map_, "kernel_", None)
         squares = np.ones(X.shape[0]) if kernel is None else kernel.diag(X).astype(np.float64)
         if not self._is_exact:  # features estimate the kernel
             squares *= float(design.column_sqnorms().sum()) / max(squares.sum(), 1e-300)
@@ -313,7 +313,7 @@ class SpectralClustering(_Clusters):
     def _by_eigengap(self, X: Any, count: int) -> float:
         """The factor behind whose eigenvalue number ``count`` the gap is largest."""
         self._fitted_design(X, "scale")
-        kernel = getattr(self.feature_map_, "kernel_", None)
+        kernel: Any = getattr(self.feature_map_, "kernel_", None)
         if not hasattr(kernel, "gamma"):
             raise ValueError(
                 "gamma must be 'scale' for a feature_map without a kernel that has a gamma; got "
