@@ -187,11 +187,11 @@ def _like(result: Any, X: Any) -> Any:
     if _library(X) == "torch":
         native = np.require(result, result.dtype.newbyteorder("="), ["C", "W"])
         return Device("cpu").torch.as_tensor(native, device=X.device)
-    if _library(X) == "cupy":  # whose arrays do not name their namespace, nor does it take devices
-        library, where = importlib.import_module("cupy"), {}
-    else:
-        library, where = X.__array_namespace__(), {"device": X.device}
+    is_cupy = _library(X) == "cupy"  # its arrays do not name their namespace
+    library = importlib.import_module("cupy") if is_cupy else X.__array_namespace__()
     if isinstance(result, DeviceArray):
         return library.from_dlpack(result.tensor)
-    with X.device if not where else nullcontext():
-        return library.asarray(on_host(result), **where)
+    if is_cupy:  # which takes no device
+        with X.device:
+            return library.asarray(on_host(result))
+    return library.asarray(on_host(result), device=X.device)
