@@ -75,6 +75,7 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 _DIRECT_SIDE = 4000  # largest side that "auto" factorises: a few seconds and 128 MB
+_MOST_LANDMARKS = 8000  # of conjugate gradients: the factors of more take longer than block descent
 _ALL_ROWS = 8000  # largest kernel matrix of all rows that "auto" factorises: it is computed once
 # Rows above which iterations are faster than the factor (1/7 of its time at 4000 rows, 1/50 at
 # 8000), and the ridge, relative to the kernel's diagonal, below which they are not.
@@ -99,10 +100,10 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
       product, as in a ``Lazy`` design; else conjugate gradients.
     - Kernel machines (``RKHSNorm``) get the direct solver if the matrix fits and there are up to
       2000 rows (8000 if the ridge n alpha is below 1e-4 times the mean of the kernel's diagonal) or
-      4000 landmarks. More rows or landmarks get preconditioned conjugate gradients, which reach a
-      given residual with fewer kernel evaluations than block descent. With 30 000 rows and 4500
-      landmarks, block descent stops at the tolerance of estimators with 7 % more squared error on
-      held-out rows than conjugate gradients of the same duration.
+      4000 landmarks. More rows and up to 8000 landmarks whose factors fit get preconditioned
+      conjugate gradients: with 30 000 rows and 4500 landmarks, block descent stops at the tolerance
+      of estimators with 7 % more squared error on held-out rows after the same time. More landmarks
+      get block descent, which takes about as long as the factors of the preconditioner alone.
     """
     if not problem.loss.smooth:
         return Smoothing(tol=tol, max_iter=max_iter)
@@ -129,8 +130,9 @@ def _for_machines(problem: Problem) -> type[Solver]:
     if spans_all_rows(problem):
         few = n <= _FEW_ROWS or (n <= _ALL_ROWS and not _has_ridge(problem))
         return Cholesky if few and _fits(16 * n**2) else ConjugateGradient
-    direct = n_landmarks <= _DIRECT_SIDE and _fits(32 * n_landmarks**2)
-    return Cholesky if direct else ConjugateGradient
+    if n_landmarks > _MOST_LANDMARKS or not _fits(32 * n_landmarks**2):
+        return BlockCoordinateDescent
+    return Cholesky if n_landmarks <= _DIRECT_SIDE else ConjugateGradient
 
 
 def _has_ridge(problem: Problem) -> bool:
