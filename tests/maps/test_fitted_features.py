@@ -21,7 +21,7 @@ from mercer import (
     TablePreparer,
     persistence,
 )
-from mercer.maps import FittedFeatures, as_features, fitted
+from mercer.maps import as_features, fitted
 from mercer.unsupervised import KernelKMeans, KernelPCA, OneClassKernel
 
 _RNG = np.random.default_rng(0)
@@ -147,7 +147,7 @@ def test_unfitted_models_say_so():
 
 def test_unfitted_maps_say_so():
     with pytest.raises(NotFittedError):
-        FittedFeatures(KernelRegressor("fourier")._stated_map()).transform(X)
+        fitted.FittedFeatures(KernelRegressor("fourier")._stated_map()).transform(X)
 
 
 def test_examples_run(check_examples):

@@ -15,7 +15,7 @@ KINDS = [
     if isinstance(kind := getattr(module, name), type) and hasattr(kind, "get_params")
 ]
 # These maps are made of the parts of other maps, and have no defaults.
-PARTS = {"FeatureMap", "FittedFeatures", "Halfspaces", "Members"}
+PARTS = {"FeatureMap", "Halfspaces", "Members"}
 QUICK = {"max_iter": 3, "max_rounds": 2, "time_budget": 1.0, "random_state": 0}
 
 

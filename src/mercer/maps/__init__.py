@@ -17,7 +17,7 @@ from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
 from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
 from mercer.maps.exact import ExactKernel
-from mercer.maps.fitted import FittedFeatures, as_features
+from mercer.maps.fitted import as_features
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
 from mercer.maps.halfspaces import Halfspaces
@@ -33,7 +33,6 @@ __all__ = [
     "ExactKernel",
     "Fastfood",
     "FeatureMap",
-    "FittedFeatures",
     "Halfspaces",
     "HashedNGrams",
     "IdentityMap",

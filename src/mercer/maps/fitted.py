@@ -36,7 +36,8 @@ class FittedFeatures(FeatureMap):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.maps import FittedFeatures, IdentityMap
+    >>> from mercer.maps import IdentityMap
+    >>> from mercer.maps.fitted import FittedFeatures
     >>> FittedFeatures(IdentityMap().fit(np.eye(2))).fit_transform([[3.0, 4.0]])
     array([[3., 4.]])
     """
@@ -111,7 +112,7 @@ def as_features(model: Any) -> Any:
 
     Returns
     -------
-    FittedFeatures or Pipeline
+    FeatureMap or Pipeline
         Scaler and map of a machine: also the ``feature_map`` of other estimators. Of pipelines and
         automatic models, a pipeline of their fitted steps and these features. Neither a fit nor a
         clone changes anything that the model has learned.
