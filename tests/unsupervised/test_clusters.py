@@ -70,7 +70,7 @@ def test_kernel_k_means_is_lloyds_algorithm_in_the_space_of_the_features(
     feature_map, count, monkeypatch
 ):
     seen = starts(monkeypatch)
-    model = KernelKMeans(count, feature_map=feature_map, n_init=3, random_state=0).fit(BLOBS)
+    model = KernelKMeans(count, feature_map=feature_map, n_init=3, tol=0, random_state=0).fit(BLOBS)
     fitted = model.feature_map_
     new = BLOBS[:40] + 0.3
     if type(fitted) is maps.ExactKernel and fitted.normalization_ is None:
@@ -88,6 +88,33 @@ def test_kernel_k_means_is_lloyds_algorithm_in_the_space_of_the_features(
     np.testing.assert_array_equal(model.predict(BLOBS), model.labels_)
     expected = distances(gram, cross, labels, count).argmin(axis=1)
     np.testing.assert_array_equal(model.predict(new), expected)
+
+
+@pytest.mark.parametrize("feature_map", ["exact", "nystroem"])
+def test_a_weight_of_two_is_a_row_given_twice_for_k_means(feature_map, monkeypatch):
+    weights = np.random.default_rng(0).integers(0, 4, len(BLOBS))
+    chosen = BLOBS[:50]
+    map_ = maps.Nystroem(Gaussian(0.5), landmarks=chosen)
+    settings = {"feature_map": "exact" if feature_map == "exact" else map_, "gamma": 0.5}
+    if feature_map != "exact":
+        settings.pop("gamma")
+    first = np.random.default_rng(1).integers(0, 4, len(BLOBS))
+    seeds = iter([first[weights > 0], first.repeat(weights)])
+    monkeypatch.setattr(KernelKMeans, "_seeded", lambda *_: next(seeds))
+    weighted = KernelKMeans(4, n_init=1, tol=0, **settings).fit(BLOBS, sample_weight=weights)
+    repeated = KernelKMeans(4, n_init=1, tol=0, **settings).fit(BLOBS.repeat(weights, axis=0))
+    assert weighted.inertia_ == pytest.approx(repeated.inertia_, rel=1e-8)
+    np.testing.assert_array_equal(weighted.labels_, repeated.predict(BLOBS))
+
+
+@pytest.mark.parametrize("feature_map", ["exact", "fourier", "binning"])
+def test_k_means_that_ends_early_keeps_labels_inertia_and_centres_of_one_iteration(feature_map):
+    settings = {"feature_map": feature_map, "gamma": 0.5, "random_state": 0}
+    early = KernelKMeans(8, n_init=1, tol=0.05, **settings).fit(BLOBS)
+    late = KernelKMeans(8, n_init=1, tol=0, **settings).fit(BLOBS)
+    assert early.n_iter_ < late.n_iter_
+    assert late.inertia_ <= early.inertia_ <= 1.2 * late.inertia_
+    np.testing.assert_array_equal(early.predict(BLOBS), early.labels_)
 
 
 def test_k_means_of_the_inputs_themselves_is_as_good_as_that_of_scikit_learn():

@@ -22,7 +22,7 @@ KINDS = [
     KernelKMeans(2, feature_map="binning", n_features=16, random_state=0),
     SpectralClustering(2, n_features=64, random_state=0),
     SpectralClustering(2, feature_map="exact", random_state=0),
-    OneClassKernel(random_state=0),
+    OneClassKernel(tol=1e-10, random_state=0),
     OneClassKernel(feature_map="binning", n_features=16, random_state=0),
     OneClassKernel(feature_map="fourier", n_features=16, random_state=0),
 ]
@@ -38,7 +38,14 @@ def answer(model, rows):
     return model.predict(rows)
 
 
-@parametrize_with_checks(KINDS)
+def failing(model):
+    """Checks of scikit-learn that a model cannot pass, and why; its own KMeans fails them too."""
+    why = "starts are drawn among the rows that are given"
+    kinds = ("dense", "sparse") if isinstance(model, KernelKMeans) else ()
+    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
+
+
+@parametrize_with_checks(KINDS, expected_failed_checks=failing)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import OneClassSVM
 
+from mercer._runtime.random import key_from
+from mercer.designs import Dense
 from mercer.unsupervised import OneClassKernel, outliers
 
 _RNG = np.random.default_rng(0)
@@ -87,8 +90,56 @@ def test_offset_of_the_smoothed_hinge_solves_its_equation():
     for width in (1e-4, 0.1, 10.0):
         for nu in (0.01, 0.25, 0.9):
             scores = rng.normal(size=200)
-            rho = outliers._offset(scores, nu, width)
+            rows = outliers._Rows(Dense(scores[:, None]), nu, None)
+            rho = rows.smooth_edge(scores, width)
             assert np.clip((rho - scores) / width, 0, 1).mean() == pytest.approx(nu, abs=1e-6)
+
+
+@pytest.mark.parametrize("feature_map", ["exact", "linear"])
+def test_a_weight_of_two_is_a_row_given_twice(feature_map):
+    weights = np.random.default_rng(1).integers(0, 4, len(X)).astype(float)
+    rows = X + 3.0  # the machine of the rows themselves wants their mean far from the origin
+    model = OneClassKernel(0.1, feature_map=feature_map, tol=1e-6, max_iter=20_000)
+    repeated = clone(model).fit(rows.repeat(weights.astype(int), axis=0))
+    weighted = clone(model).fit(rows, sample_weight=weights)
+    np.testing.assert_allclose(weighted.offset_, repeated.offset_, rtol=1e-3)
+    np.testing.assert_allclose(
+        weighted.score_samples(NEW), repeated.score_samples(NEW), rtol=2e-3, atol=1e-5
+    )
+    equal = clone(model).fit(rows, sample_weight=np.full(len(X), 0.5))
+    np.testing.assert_allclose(
+        equal.score_samples(NEW), clone(model).fit(rows).score_samples(NEW), rtol=2e-3, atol=1e-5
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*not met at fit")
+@pytest.mark.parametrize("feature_map", NAMES)
+def test_p_values_of_rows_from_the_same_distribution_are_uniform(feature_map):
+    model = OneClassKernel(0.1, feature_map=feature_map, gamma=0.3, held_out=0.4, random_state=0)
+    found = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        model.set_params(random_state=seed).fit(rng.normal(size=(150, 2)))
+        found.append(model.p_values(rng.normal(size=(100, 2))))
+        assert len(model.held_out_scores_) == 60
+        assert (model.p_values([[9.0, 9.0]]) == 1 / 61).all()
+    values = np.ravel(found)
+    for level in (0.05, 0.2, 0.5):  # 2500 rows share 25 samples of 60 held-out rows
+        assert abs((values <= level).mean() - level) < 3.5 * np.sqrt(level * (1 - level) / 1500)
+
+
+def test_p_values_count_held_out_rows_by_their_weights():
+    weights = np.random.default_rng(1).integers(1, 4, len(X)).astype(float)
+    model = OneClassKernel(0.1, gamma=0.3, held_out=0.25, random_state=0)
+    model.fit(X, sample_weight=weights)
+    held = np.random.default_rng(key_from(0)).permutation(len(X))[:150]
+    scores, mine = model.score_samples(NEW), model.score_samples(X[held])
+    below = [(weights[held] * (mine <= score)).sum() for score in scores]
+    np.testing.assert_allclose(
+        model.p_values(NEW), (1 + np.array(below)) / (1 + weights[held].sum())
+    )
+    fewer = clone(model).set_params(held_out=0.0).fit(np.delete(X, held, axis=0))
+    assert len(fewer.coef_) == len(model.coef_) == 450
 
 
 @pytest.mark.parametrize("feature_map", NAMES)
@@ -117,6 +168,11 @@ def test_too_few_iterations_are_reported():
         model.fit(X)
 
 
+def test_p_values_without_held_out_rows_are_refused_with_a_remedy():
+    with pytest.raises(ValueError, match=r"held_out must be above 0 in the fit, such as 0\.2"):
+        OneClassKernel(gamma=0.3).fit(X).p_values(NEW)
+
+
 def test_a_kernel_matrix_that_does_not_fit_is_refused_with_a_remedy(monkeypatch):
     monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1e6)
     with pytest.raises(MemoryError, match=r"kernel matrix of 600 rows .* feature_map='nystroem'"):
@@ -128,7 +184,7 @@ def test_weights_that_do_not_fit_are_refused_with_a_remedy(monkeypatch):
     design = model.feature_map_.design(X)
     monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1e5)
     with pytest.raises(MemoryError, match=r"L-BFGS on \d+ features .* a smaller n_features"):
-        model._by_products(design, 0.1, 1e-3, 100)
+        model._by_products(outliers._Rows(design, 0.1, None), 1e-3, 100)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +193,8 @@ def test_weights_that_do_not_fit_are_refused_with_a_remedy(monkeypatch):
         ({"nu": 0.0}, "nu must be"),
         ({"nu": 1.0}, "nu must be a share of the rows"),
         ({"nu": "few"}, "nu must be"),
+        ({"held_out": 1.0}, "held_out must be a share of the rows"),
+        ({"held_out": -0.1}, "held_out must be at least 0"),
         ({"tol": -1.0}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"gamma": 0.0}, "gamma must be"),

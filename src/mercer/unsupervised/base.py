@@ -19,10 +19,11 @@ from mercer._runtime.arrays import check_memory
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import positive_integer
+from mercer._runtime.validation import check_weights, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
 from mercer.estimators.inputs import float_types
+from mercer.estimators.preprocessing import with_resolved_gamma
 
 __all__ = ["COMMON", "Unsupervised", "leading"]
 
@@ -81,7 +82,7 @@ class Unsupervised(Checked, BaseEstimator):
             self, X, accept_sparse="csr", dtype=float_types(X), order="C", reset=reset
         )
 
-    def _fitted_design(self, X: Any, gamma: Any = None) -> Design:
+    def _fitted_design(self, X: Any, gamma: Any = None, weights: NDArray | None = None) -> Design:
         """The design of checked rows by the map of the settings, fitted to them."""
         self._key = key_from(self.random_state)
         map_ = maps.get(
@@ -101,6 +102,8 @@ class Unsupervised(Checked, BaseEstimator):
             map_.set_params(n_components=count)
         if "random_state" in settings and map_.random_state is None:
             map_.set_params(random_state=self._key % 2**31)
+        if weights is not None:
+            map_ = with_resolved_gamma(map_, X, weights)
         self.feature_map_ = map_
         return map_.fit_design(X)
 
@@ -119,6 +122,14 @@ class Unsupervised(Checked, BaseEstimator):
         """Weights of the features in sums of rows of the fit: the exact kernel has one per row."""
         found = vectors if self._is_exact else design.rmatvec(vectors)
         return found.astype(np.float64)
+
+    def _weighed(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray | None]:
+        """Checked rows whose weight is not 0, and these weights."""
+        X = self._checked(X, reset=True)
+        weights = check_weights(sample_weight, X)
+        if weights is None or weights.all():
+            return X, weights
+        return X[weights > 0], weights[weights > 0]
 
     def _design(self, X: Any) -> Design:
         self._check_fitted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._runtime.state import State
-from mercer._runtime.validation import positive_integer
+from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
 from mercer.unsupervised.base import COMMON, Unsupervised, leading
@@ -25,34 +25,19 @@ _GAP = 1e-3  # least spread of eigenvalues of "eigengap": approximate kernels bl
 _TOL = 1e-5  # relative error of eigenvalues: 1e-10 takes more products for the same clusters
 
 
+class _Rows(NamedTuple):
+    """Rows of a fit by k-means."""
+
+    design: Design
+    squares: NDArray[np.float64]  # squared lengths (n,) in the space of the kernel
+    weights: NDArray[np.float64]
+
+
 class _Clusters(ClusterMixin, Unsupervised):
     """Labels of the rows of the fit, and of new ones."""
 
     _fitted_by: ClassVar[str] = "labels_"
     labels_: NDArray[np.int64]
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the clusters.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        self._forget()
-        X = self._checked(X, reset=True)
-        count = positive_integer(self.n_clusters, "n_clusters")
-        if count > X.shape[0]:
-            raise ValueError(
-                f"n_clusters must be at most n_samples={X.shape[0]}, the number of rows; got "
-                f"{count}."
-            )
-        self._fit(X, count)
-        return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Clusters of rows.
@@ -67,8 +52,15 @@ class _Clusters(ClusterMixin, Unsupervised):
         """
         return self._labels(self._design(X))
 
-    def _fit(self, X: Any, count: int) -> None:
-        raise NotImplementedError
+    def _count(self, X: Any) -> int:
+        """Number of clusters, at most that of the rows."""
+        count = positive_integer(self.n_clusters, "n_clusters")
+        if count > X.shape[0]:
+            raise ValueError(
+                f"n_clusters must be at most n_samples={X.shape[0]}, the number of rows; got "
+                f"{count}."
+            )
+        return count
 
     def _labels(self, design: Design) -> NDArray[np.int64]:
         raise NotImplementedError
@@ -92,6 +84,9 @@ class KernelKMeans(_Clusters):
         Number of starts from centres that k-means++ draws; the best result is kept.
     max_iter : int, default=300
         Largest number of iterations of a start, >= 1.
+    tol : float, default=1e-5
+        A start ends when an iteration lowers the inertia by at most this share, >= 0; with 0, when
+        no row moves.
     {random_state, n_jobs}
 
     Attributes
@@ -126,81 +121,107 @@ class KernelKMeans(_Clusters):
     n_clusters: int = 8
     n_init: int = field(default=5, kw_only=True)
     max_iter: int = field(default=300, kw_only=True)
+    tol: float = field(default=1e-5, kw_only=True)
     inertia_: float = field(init=False)
     n_iter_: int = field(init=False)
 
-    def _fit(self, X: Any, count: int) -> None:
-        starts = positive_integer(self.n_init, "n_init")
-        most = positive_integer(self.max_iter, "max_iter")
-        design = self._fitted_design(X)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+        sample_weight : array of shape (n,) or None, default=None
+            Weights of the rows in the centres and the inertia, >= 0; None weighs all the same.
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        given, (X, sample_weight) = X, self._weighed(X, sample_weight)
+        count, starts = self._count(X), positive_integer(self.n_init, "n_init")
+        most, tol = positive_integer(self.max_iter, "max_iter"), number_at_least_0(self.tol, "tol")
+        design = self._fitted_design(X, weights=sample_weight)
         rng = np.random.default_rng(self._key)
-        squares = self._row_squares(design, X)
+        weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+        rows = _Rows(design, self._row_squares(design, X, weights), weights)
         results = [
-            self._lloyd(design, squares, self._seeded(design, squares, count, rng), count, most)
-            for _ in range(starts)
+            self._lloyd(rows, self._seeded(rows, count, rng), most, tol) for _ in range(starts)
         ]
-        inertia, self.labels_, centres, self.n_iter_ = min(results, key=lambda result: result[0])
+        inertia, labels, centres, self.n_iter_ = min(results, key=lambda result: result[0])
         if self.n_iter_ > most:
             self.n_iter_ = most
             warnings.warn(
-                f"k-means stopped after max_iter={most} iterations before rows ceased to move.",
+                f"k-means stopped after max_iter={most} iterations, before the inertia changed by "
+                f"less than tol={tol:g}; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         self.inertia_ = max(inertia, 0.0)
         self._weights, self._squares = centres
+        given = self._checked(given, reset=False)
+        if given.shape[0] > len(labels):  # rows without weight belong to the nearest centre
+            labels = self._labels(self.feature_map_.design(given))
+        self.labels_ = labels
+        return self
 
     def _lloyd(
-        self, design: Design, squares: NDArray, labels: NDArray, count: int, most: int
+        self, rows: _Rows, labels: NDArray, most: int, tol: float
     ) -> tuple[float, NDArray[np.int64], tuple[NDArray, NDArray], int]:
-        """Inertia, clusters, centres, and the iteration in which no row moved; else most + 1."""
+        """Inertia, clusters, centres, and the number of iterations; most + 1 if it did not end."""
+        count, before = self.n_clusters, np.inf
         for iteration in range(1, most + 2):
-            centres, sizes = self._centres(design, labels, count)
-            inertia = float(squares.sum() - sizes[sizes > 0] @ centres[1][sizes > 0])
-            moved = _nearest(design, *centres)
-            if iteration > most or np.array_equal(moved, labels):
+            centres = self._centres(rows, labels, count)
+            moved, near = _nearest(rows.design, *centres)
+            inertia = float(rows.weights @ (rows.squares - near))
+            is_slow = tol > 0 and before - inertia <= tol * inertia
+            if iteration > most or is_slow or np.array_equal(moved, labels):
                 break
-            labels = moved
-        return inertia, labels, centres, iteration
+            labels, before = moved, inertia
+        return inertia, moved, centres, iteration
 
-    def _row_squares(self, design: Design, X: Any) -> NDArray[np.float64]:
-        """Squared lengths (n,) of the rows in the space of the kernel, with the right sum."""
+    def _row_squares(self, design: Design, X: Any, weights: NDArray) -> NDArray[np.float64]:
+        """Squared lengths (n,) of the rows in the space of the kernel, with the right mean."""
         kernel: Any = getattr(self.feature_map_, "kernel_", None)
         squares = np.ones(X.shape[0]) if kernel is None else kernel.diag(X).astype(np.float64)
         if not self._is_exact:  # features estimate the kernel
-            squares *= float(design.column_sqnorms().sum()) / max(squares.sum(), 1e-300)
+            total = float(design.column_sqnorms(weights).sum())
+            squares *= total / max(float(weights @ squares), 1e-300)
         return squares
 
-    def _seeded(
-        self, design: Design, squares: NDArray, count: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def _seeded(self, rows: _Rows, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Clusters of the rows around rows drawn far from each other (k-means++)."""
+        design, squares, weights = rows
         n = design.shape[0]
         nearest, labels = np.full(n, np.inf), np.zeros(n, dtype=np.int64)
-        row = int(rng.integers(n))
+        by_weight = weights / weights.sum()
+        row = int(rng.choice(n, p=by_weight))
         for cluster in range(count):
             if self._is_exact:
-                weights = np.zeros(n, dtype=design.dtype)
-                weights[row] = 1
+                unit = np.zeros(n, dtype=design.dtype)
+                unit[row] = 1
             else:
-                weights = design.rows(np.array([row])).rmatvec(np.ones(1, dtype=design.dtype))
-            product = design.matvec(weights)
-            apart = np.maximum(squares - 2 * product.astype(np.float64) + squares[row], 0.0)
+                unit = design.rows(np.array([row])).rmatvec(np.ones(1, dtype=design.dtype))
+            product = design.matvec(unit).astype(np.float64)
+            apart = np.maximum(squares - 2 * product + squares[row], 0.0)
             closer = apart < nearest
             labels[closer], nearest[closer] = cluster, apart[closer]
             nearest[row] = 0.0
             labels[row] = cluster
-            total = nearest.sum()
-            row = int(rng.choice(n, p=nearest / total) if total > 0 else rng.integers(n))
+            total = float(weights @ nearest)
+            row = int(rng.choice(n, p=weights * nearest / total if total > 0 else by_weight))
         return labels
 
     def _centres(
-        self, design: Design, labels: NDArray, count: int
-    ) -> tuple[tuple[NDArray, NDArray], NDArray]:
-        """Weights (D, k) and squared lengths (k,) of the means of the clusters, and their sizes."""
-        sizes = np.bincount(labels, minlength=count)
+        self, rows: _Rows, labels: NDArray, count: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights (D, k) and squared lengths (k,) of the means of the clusters."""
+        design = rows.design
+        sizes = np.bincount(labels, rows.weights, count)
         shares = np.zeros((len(labels), count), dtype=design.dtype)
-        shares[np.arange(len(labels)), labels] = 1 / np.maximum(sizes, 1)[labels]
+        shares[np.arange(len(labels)), labels] = rows.weights / sizes[labels]
         if self._is_exact:
             lengths = np.einsum("ij,ij->j", shares, design.matvec(shares), dtype=np.float64)
             centres = shares.astype(np.float64), lengths
@@ -208,10 +229,10 @@ class KernelKMeans(_Clusters):
             weights = design.rmatvec(shares).astype(np.float64)
             centres = weights, np.square(weights).sum(axis=0)
         centres[1][sizes == 0] = np.inf  # an empty cluster takes no row
-        return centres, sizes
+        return centres
 
     def _labels(self, design: Design) -> NDArray[np.int64]:
-        return _nearest(design, self._weights, self._squares)
+        return _nearest(design, self._weights, self._squares)[0]
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -221,9 +242,13 @@ class KernelKMeans(_Clusters):
         state.array("labels_", (None,), "l", 0, k - 1)
 
 
-def _nearest(design: Design, weights: NDArray, squares: NDArray) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = (2 * design.matvec(weights) - squares).argmax(axis=1)
-    return found
+def _nearest(
+    design: Design, weights: NDArray, squares: NDArray
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Nearest centres of rows, and the squared lengths of rows less those distances, squared."""
+    found = 2 * design.matvec(weights).astype(np.float64) - squares
+    labels: NDArray[np.int64] = found.argmax(axis=1)
+    return labels, found[np.arange(len(labels)), labels]
 
 
 @documented(COMMON)
@@ -292,8 +317,21 @@ class SpectralClustering(_Clusters):
     eigenvalues_: NDArray[np.float64] = field(init=False)
     gamma_: float | ArrayLike | str = field(init=False)
 
-    def _fit(self, X: Any, count: int) -> None:
-        starts = positive_integer(self.n_init, "n_init")
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._forget()
+        X = self._checked(X, reset=True)
+        count, starts = self._count(X), positive_integer(self.n_init, "n_init")
         self.gamma_ = self.gamma
         if isinstance(self.gamma, str) and self.gamma == "eigengap":
             self.gamma_ = self._by_eigengap(X, count)
@@ -304,11 +342,12 @@ class SpectralClustering(_Clusters):
                 f"similarity is {values[0]:.3g} > 1: clusters may be wrong; use "
                 "feature_map='binning', 'nystroem' or 'exact'.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         means = KMeans(count, n_init=starts, random_state=self._key % 2**31)
         self.labels_ = means.fit_predict(vectors).astype(np.int64)
         self._means = means.cluster_centers_.astype(np.float64)
+        return self
 
     def _by_eigengap(self, X: Any, count: int) -> float:
         """The factor behind whose eigenvalue number ``count`` the gap is largest."""

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.base import OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
 from mercer._runtime.arrays import check_memory
+from mercer._runtime.random import key_from
 from mercer._runtime.state import State
-from mercer._runtime.validation import positive_integer, positive_number
+from mercer._runtime.validation import number_at_least_0, positive_integer, positive_number
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
 from mercer.unsupervised.base import COMMON, Unsupervised
@@ -46,6 +47,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     nu : float, default=0.1
         Share of the rows of the fit that are outliers, in (0, 1).
     {feature_map, kernel, gamma, n_features}
+    held_out : float, default=0.0
+        Share of the rows, in [0, 1), that ``fit`` holds out for ``p_values``.
     tol : float, default=1e-3
         Largest duality gap relative to ``|w|²``, > 0; with the exact kernel, tolerance of libsvm.
     max_iter : int, default=1000
@@ -60,7 +63,9 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         Weights of the features.
     offset_ : float
         Score below which a row is an outlier: ``floor(nu n)`` rows of the fit have
-        smaller scores.
+        smaller scores; with sample weights, rows with a share of at most ``nu`` of them.
+    held_out_scores_ : ndarray of shape (n_held_out,)
+        Scores of the rows held out, ascending.
     gap_ : float
         Duality gap relative to ``|w|²``; NaN with the exact kernel.
     n_iter_ : int
@@ -79,7 +84,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     ----------
     Schölkopf, Platt, Shawe-Taylor, Smola and Williamson, Estimating the support of a
     high-dimensional distribution, Neural Computation 2001. Tax and Duin, Support vector data
-    description, Machine Learning 2004.
+    description, Machine Learning 2004. Bates, Candès, Lei, Romano and Sesia, Testing for outliers
+    with conformal p-values, Annals of Statistics 2023.
 
     Examples
     --------
@@ -92,35 +98,42 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     """
 
     nu: float = 0.1
+    held_out: float = field(default=0.0, kw_only=True)
     tol: float = field(default=1e-3, kw_only=True)
     max_iter: int = field(default=1000, kw_only=True)
     _fitted_by: ClassVar[str] = "coef_"
     coef_: NDArray[np.float64] = field(init=False)
     offset_: float = field(init=False)
+    held_out_scores_: NDArray[np.float64] = field(init=False)
     gap_: float = field(init=False)
     n_iter_: int = field(init=False)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the weights and the offset.
 
         Parameters
         ----------
         X : array or CSR of shape (n, d)
         y : ignored
+        sample_weight : array of shape (n,) or None, default=None
+            Weights of the rows, >= 0; a weight of two is the same as a row given twice.
 
         Returns
         -------
         self
         """
         self._forget()
-        nu = positive_number(self.nu, "nu")
+        nu, tol = positive_number(self.nu, "nu"), positive_number(self.tol, "tol")
         if nu >= 1:
             raise ValueError(f"nu must be a share of the rows in (0, 1); got {nu}.")
-        tol, most = positive_number(self.tol, "tol"), positive_integer(self.max_iter, "max_iter")
-        X = self._checked(X, reset=True)
-        design = self._fitted_design(X)
+        most = positive_integer(self.max_iter, "max_iter")
+        X, weights = self._weighed(X, sample_weight)
+        held = self._held_out_rows(X.shape[0])
+        kept_weights = weights if weights is None else weights[~held]
+        design = self._fitted_design(X[~held] if held.any() else X, weights=kept_weights)
+        rows = _Rows(design, nu, kept_weights)
         solve = self._by_kernel_matrix if self._is_exact else self._by_products
-        coef, converged = solve(design, nu, tol, most)
+        self.coef_, converged = solve(rows, tol, most)
         if not converged:
             warnings.warn(
                 f"the one-class machine stopped before it reached tol={tol:g}; raise tol or "
@@ -128,11 +141,26 @@ class OneClassKernel(OutlierMixin, Unsupervised):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        scores = design.matvec(coef).astype(np.float64)
-        rank = int(nu * len(scores))
-        self.offset_ = float(np.partition(scores, rank)[rank])
-        self.coef_ = coef
+        self.offset_ = rows.edge(design.matvec(self.coef_).astype(np.float64))
+        scores = self.score_samples(X[held]) if held.any() else np.empty(0)
+        order = np.argsort(scores)
+        self.held_out_scores_ = scores[order]
+        masses = np.ones(len(order)) if weights is None else weights[held][order]
+        self._masses = np.concatenate([[0.0], np.cumsum(masses)])
         return self
+
+    def _held_out_rows(self, n: int) -> NDArray[np.bool_]:
+        """True for the rows that the fit holds out."""
+        share = number_at_least_0(self.held_out, "held_out")
+        count = int(np.ceil(share * n))
+        if share >= 1 or count >= n:
+            raise ValueError(
+                f"held_out must be a share of the rows, in [0, 1), that leaves one of {n}; got "
+                f"{share}."
+            )
+        held = np.zeros(n, dtype=bool)
+        held[np.random.default_rng(key_from(self.random_state)).permutation(n)[:count]] = True
+        return held
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Scores ``w z`` of rows: large where rows of the fit are dense.
@@ -173,36 +201,66 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    def p_values(self, X: Any) -> NDArray[np.float64]:
+        """Shares of held-out rows that have scores as small as those of rows.
+
+        For rows from the distribution of the fit, a p-value is at most t with probability at most
+        t, for every map and ``nu``. Those who test many rows control the share of false outliers by
+        :func:`scipy.stats.false_discovery_control` (Bates et al. 2023).
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In [1 / (n_held_out + 1), 1]; small for outliers.
+
+        Raises
+        ------
+        ValueError
+            If the fit held out no rows.
+        """
+        scores = self.score_samples(X)
+        if not len(self.held_out_scores_):
+            raise ValueError(
+                "held_out must be above 0 in the fit, such as 0.2, for p_values; got "
+                f"{self.held_out!r}."
+            )
+        below = self._masses[np.searchsorted(self.held_out_scores_, scores, side="right")]
+        return np.asarray((1 + below) / (1 + self._masses[-1]))
+
     def _by_kernel_matrix(
-        self, design: Design, nu: float, tol: float, most: int
+        self, rows: _Rows, tol: float, most: int
     ) -> tuple[NDArray[np.float64], bool]:
         """Weights (n,) of the rows, with sum 1, and whether libsvm converged."""
-        n = design.shape[0]
+        n = rows.design.shape[0]
         check_memory(
             16.0 * n * n,
             f"the kernel matrix of {n} rows",
             "use feature_map='nystroem', 'fourier' or 'binning'",
         )
-        K = np.asarray(design.toarray(), dtype=np.float64, order="C")
+        K = np.asarray(rows.design.toarray(), dtype=np.float64, order="C")
+        machine = OneClassSVM(kernel="precomputed", nu=rows.nu, tol=tol, max_iter=most * n)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
-            machine = OneClassSVM(kernel="precomputed", nu=nu, tol=tol, max_iter=most * n).fit(K)
+            machine.fit(K, sample_weight=rows.weights)
         weights = np.zeros(n)
         weights[machine.support_] = machine.dual_coef_[0] / machine.dual_coef_.sum()
         self.n_iter_, self.gap_ = int(machine.n_iter_), float("nan")
         return weights, not caught
 
-    def _by_products(
-        self, design: Design, nu: float, tol: float, most: int
-    ) -> tuple[NDArray[np.float64], bool]:
+    def _by_products(self, rows: _Rows, tol: float, most: int) -> tuple[NDArray[np.float64], bool]:
         """Weights (D,) of the features, and whether the duality gap reached ``tol``."""
+        design = rows.design
         n, n_columns = design.shape
         check_memory(
             8.0 * (2 * _PAIRS + 6) * n_columns,
             f"L-BFGS on {n_columns} features",
             "use a smaller n_features or gamma",
         )
-        start = design.rmatvec(np.full(n, 1 / n, dtype=design.dtype)).astype(np.float64)
+        start = rows.mean(np.ones(n))
         unit = float(start @ start)  # |w|² is at most that
         best, self.gap_, self.n_iter_ = start, np.inf, 0
         if unit * n <= np.finfo(design.dtype).eps * float(design.column_sqnorms().sum()):
@@ -214,17 +272,17 @@ class OneClassKernel(OutlierMixin, Unsupervised):
             nonlocal best
             self.n_iter_ += 1
             scores = design.matvec(u * unit**0.5).astype(np.float64) / unit
-            rho = _offset(scores, nu, width)
+            rho = rows.smooth_edge(scores, width)
             slopes = np.clip((rho - scores) / width, 0.0, 1.0)
             losses = slopes * (rho - scores - width * slopes / 2)
-            back = design.rmatvec(slopes / (slopes.sum() * unit**0.5)).astype(np.float64)
-            edge = np.partition(scores, int(nu * n))[int(nu * n)]
+            back = rows.mean(slopes) / unit**0.5
+            edge = rows.edge(scores)
             squares = float(u @ u)
-            exact = squares / 2 + np.maximum(edge - scores, 0).sum() / (nu * n) - edge
+            exact = squares / 2 + rows.total(np.maximum(edge - scores, 0)) / rows.outside - edge
             gap = (exact + float(back @ back) / 2) / max(squares, _LEAST)
             if gap < self.gap_:
                 best, self.gap_ = u * unit**0.5, float(gap)
-            return squares / 2 + losses.sum() / (nu * n) - rho, u - back
+            return squares / 2 + rows.total(losses) / rows.outside - rho, u - back
 
         def enough(_: NDArray) -> None:
             if self.gap_ <= tol:
@@ -251,17 +309,47 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         state = State(self)
         state.array("coef_", (self.feature_map_.n_features_out_,), "d")
         state.number("offset_")
+        count = len(state.array("held_out_scores_", (None,), "d"))
+        state.array("_masses", (count + 1,), "d")
 
 
-def _offset(scores: NDArray, nu: float, width: float) -> float:
-    """Offset rho at which the slopes of the smoothed hinge have a mean of nu, by bisection."""
-    rank = int(nu * len(scores))
-    low = float(np.partition(scores, rank)[rank]) - width
-    high = low + 2 * width
-    surely = int((scores < low - width).sum())
-    near = scores[(scores >= low - width) & (scores < high)]
-    while high - low > 1e-12 * width + 4 * np.spacing(abs(high)):
-        middle = (low + high) / 2
-        total = surely + np.clip((middle - near) / width, 0.0, 1.0).sum()
-        low, high = (middle, high) if total < nu * len(scores) else (low, middle)
-    return high
+class _Rows:
+    """Rows of a fit, of which a share nu by weight lies outside."""
+
+    def __init__(self, design: Design, nu: float, weights: NDArray[np.float64] | None) -> None:
+        self.design, self.nu, self.weights = design, nu, weights
+        self.outside = nu * self.total(np.ones(design.shape[0]))
+
+    def total(self, values: NDArray) -> float:
+        """Sum of values (n,) times the weights of the rows."""
+        return float(values.sum() if self.weights is None else self.weights @ values)
+
+    def mean(self, values: NDArray) -> NDArray[np.float64]:
+        """Mean (D,) of the features of the rows, weighted by their weights times values (n,)."""
+        shares = values if self.weights is None else self.weights * values
+        found = self.design.rmatvec((shares / shares.sum()).astype(self.design.dtype))
+        return found.astype(np.float64)
+
+    def edge(self, scores: NDArray) -> float:
+        """The largest score below which rows have a share of at most nu."""
+        if self.weights is None:
+            rank = int(self.outside)
+            return float(np.partition(scores, rank)[rank])
+        order = np.argsort(scores)
+        below = np.cumsum(self.weights[order])
+        rank = int(np.searchsorted(below, self.outside * (1 + 1e-12), side="right"))
+        return float(scores[order[min(rank, len(order) - 1)]])
+
+    def smooth_edge(self, scores: NDArray, width: float) -> float:
+        """Offset rho at which the slopes of the smoothed hinge have a mean of nu, by bisection."""
+        low = self.edge(scores) - width
+        high = low + 2 * width
+        is_near = (scores >= low - width) & (scores < high)
+        near = scores[is_near]
+        weights = np.ones(len(near)) if self.weights is None else self.weights[is_near]
+        surely = self.total((scores < low - width).astype(np.float64))
+        while high - low > 1e-12 * width + 4 * np.spacing(abs(high)):
+            middle = (low + high) / 2
+            total = surely + weights @ np.clip((middle - near) / width, 0.0, 1.0)
+            low, high = (middle, high) if total < self.outside else (low, middle)
+        return high
