@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from sklearn import cluster
-from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.datasets import load_iris, load_wine, make_blobs, make_circles, make_moons
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from mercer import maps
 from mercer.kernels import Gaussian, Laplacian
@@ -238,6 +238,15 @@ def test_the_eigengap_finds_a_gamma_that_separates(scene, feature_map):
     assert adjusted_rand_score(y, model.labels_) >= 0.98
     assert model.gamma == "eigengap"
     assert model.gamma_ > 0
+
+
+@pytest.mark.parametrize("feature_map", ["binning", "exact"])
+@pytest.mark.parametrize(("load", "least"), [(load_wine, 0.8), (load_iris, 0.6)])
+def test_the_eigengap_takes_no_gamma_that_finds_single_rows(load, least, feature_map):
+    X, y = load(return_X_y=True)
+    model = SpectralClustering(3, feature_map=feature_map, gamma="eigengap", random_state=0)
+    labels = model.fit_predict((X - X.mean(axis=0)) / X.std(axis=0))
+    assert normalized_mutual_info_score(y, labels) > least
 
 
 def test_new_rows_take_the_cluster_of_their_neighbours():

@@ -22,6 +22,8 @@ __all__ = ["KernelKMeans", "SpectralClustering"]
 
 _GAMMAS = 2.0 ** np.arange(-2, 7)  # factors of "eigengap", in units of "scale"
 _GAP = 1e-3  # least spread of eigenvalues of "eigengap": approximate kernels blur smaller ones
+_CLEAR = 0.5  # share of a gap in the distance of the next eigenvalue from 1
+_SMALLEST = 0.05  # rows of the smallest cluster of "eigengap", in units of the mean
 _TOL = 1e-5  # relative error of eigenvalues: 1e-10 takes more products for the same clusters
 
 
@@ -270,9 +272,11 @@ class SpectralClustering(_Clusters):
         kernel matrix itself is used.
     {kernel}
     gamma : float, array of shape (d,), "scale", "median" or "eigengap", default="scale"
-        Factor of the distance in the kernel, > 0. With k = ``n_clusters``, "eigengap" takes the
-        factor, from 1/4 to 64 times "scale", with the largest ratio of the gap between eigenvalues
-        k and k + 1 to the distance of eigenvalue k + 1 from 1.
+        Factor of the distance in the kernel, > 0. "eigengap" compares factors from 1/4 to 64 times
+        "scale" by the gap between eigenvalues k = ``n_clusters`` and k + 1. If the gap is half of
+        the distance of eigenvalue k + 1 from 1 or more for one of them, the factor with the largest
+        such share is taken, else that with the largest gap. Factors by which a cluster has less
+        than a twentieth of n / k rows are left out.
     {n_features}
     n_init : int, default=10
         Number of starts of k-means.
@@ -359,11 +363,25 @@ class SpectralClustering(_Clusters):
                 "'eigengap'."
             )
         usual = float(np.mean(kernel.gamma))
-        gaps = []
+        found: list[tuple[float, float]] = []  # gaps and distances of the next eigenvalue from 1
         for factor in _GAMMAS:
-            values = self._embed(X, factor * usual, min(count + 1, X.shape[0]))[1]
-            gaps.append((values[count - 1] - values[-1]) / max(1 - values[-1], _GAP))
-        return usual * _GAMMAS[int(np.argmax(gaps))]
+            vectors, values = self._embed(X, factor * usual, min(count + 1, X.shape[0]))
+            gap, distance = values[count - 1] - values[-1], 1 - values[-1]
+            if found and (distance > found[-1][1] or distance < _GAP / 2):
+                break  # eigenvalues grow with the factor until they lie too close to be found
+            if not self._has_clusters(vectors[:, :count], count):
+                gap = 0.0
+            found.append((gap, max(distance, _GAP)))
+        gaps, distances = np.array(found).T
+        shares = gaps / distances
+        return usual * _GAMMAS[int(np.argmax(shares if shares.max() >= _CLEAR else gaps))]
+
+    def _has_clusters(self, vectors: NDArray, count: int) -> bool:
+        """False if k-means finds little more than single rows that lie apart."""
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        rows = vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
+        labels = KMeans(count, n_init=1, random_state=self._key % 2**31).fit_predict(rows)
+        return bool(np.bincount(labels, minlength=count).min() >= _SMALLEST * len(rows) / count)
 
     def _embed(self, X: Any, gamma: Any, count: int) -> tuple[NDArray, NDArray]:
         """Embedded rows (n, count), and the eigenvalues (count,)."""
