@@ -8,10 +8,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import TablePreparer, persistence
+from mercer import TablePreparer, maps, persistence
+from mercer.kernels import NGram
 from mercer.unsupervised import KernelKMeans, KernelPCA, OneClassKernel, SpectralClustering
 
 KINDS = [
@@ -103,8 +105,38 @@ def test_raw_tables_go_through_a_pipeline(model):
 
 @MODELS
 def test_texts_are_refused_in_one_sentence(model):
-    with pytest.raises(ValueError, match=r"could not convert string to float|must be numbers"):
+    with pytest.raises(ValueError, match=r"X must hold numbers; .*TablePreparer\(\)"):
         clone(model).fit(["a word", "another word", "more"] * 10)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"feature_map": "exact", "kernel": NGram()},
+        {"feature_map": maps.HashedNGrams()},
+        {"feature_map": "nystroem", "kernel": NGram(), "n_features": 20},
+    ],
+    ids=["exact", "hashed", "nystroem"],
+)
+@pytest.mark.parametrize("kind", [KernelPCA, KernelKMeans, SpectralClustering, OneClassKernel])
+def test_texts_are_rows_of_maps_of_texts(kind, settings, tmp_path):
+    texts = [f"the cat sat on mat {i}" for i in range(40)]
+    texts += [f"stocks fell by {i} per cent" for i in range(40)]
+    model = kind(2, **settings) if kind is not OneClassKernel else kind(0.2, **settings)
+    fitted = model.set_params(random_state=0).fit(texts)
+    persistence.save(fitted, tmp_path / "model.skops")
+    found = answer(persistence.load(tmp_path / "model.skops"), texts)
+    np.testing.assert_array_equal(found, answer(fitted, texts))
+    if hasattr(model, "n_clusters"):
+        assert adjusted_rand_score(found, np.repeat([0, 1], 40)) == 1.0
+    elif kind is KernelPCA:
+        assert abs(np.corrcoef(found[:, 0], np.repeat([0, 1], 40))[0, 1]) > 0.9
+        with pytest.raises(ValueError, match="inverse_transform needs inputs that are numbers"):
+            fitted.inverse_transform(found)
+    else:
+        assert fitted.decision_function(["@@##!!"])[0] < 0
+    with pytest.raises(TypeError, match="X must be a sequence of texts"):
+        fitted.fit(5.0)
 
 
 @MODELS
@@ -140,3 +172,68 @@ def test_number_of_features_of_the_map(kind, X):
         kind(feature_map="exact", n_features=8).fit(X)
     with pytest.raises(ValueError, match="n_features must be at least 1"):
         kind(feature_map="fourier", n_features=0).fit(X)
+
+
+class Listener:
+    """Counts iterations, keeps the models of them, and stops or interrupts the fit after some."""
+
+    def __init__(self, most, error=None):
+        self.most, self.error, self.seen, self.calls = most, error, [], []
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.calls.append("begin")
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator):
+        self.calls.append("end")
+        if context.task_name != "iteration":
+            return False
+        self.seen.append(fitted_estimator)
+        if len(self.seen) == self.most and self.error is not None:
+            raise self.error
+        return len(self.seen) == self.most
+
+
+ITERATIVE = pytest.mark.parametrize(
+    "model",
+    [
+        KernelKMeans(5, n_init=2, tol=0, random_state=0),
+        OneClassKernel(feature_map="fourier", tol=1e-6, held_out=0.2, random_state=0),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+
+
+@MODELS
+def test_callbacks_hear_of_the_beginning_and_the_end(model, X):
+    listener = Listener(10**6)
+    heard = clone(model).set_callbacks(listener).fit(X)
+    assert listener.calls[:2] == ["setup", "begin"]
+    assert listener.calls[-2:] == ["end", "teardown"]
+    np.testing.assert_array_equal(answer(heard, X), answer(clone(model).fit(X), X))
+
+
+@ITERATIVE
+def test_a_callback_stops_the_fit_at_the_model_that_it_saw(model):
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    listener = Listener(3)
+    stopped = clone(model).set_callbacks(listener).fit(rows)
+    assert len(listener.seen) == 3
+    np.testing.assert_array_equal(answer(stopped, rows), answer(listener.seen[-1], rows))
+    assert (answer(stopped, rows) != answer(clone(model).fit(rows), rows)).any()
+
+
+@ITERATIVE
+def test_an_interrupted_fit_leaves_a_model(model):
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    model = clone(model).set_callbacks(Listener(2, KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt, match="the model holds the last iterate"):
+        model.fit(rows)
+    assert np.isfinite(answer(model, rows)).all()
+    if isinstance(model, OneClassKernel):
+        assert len(model.p_values(rows)) == 400

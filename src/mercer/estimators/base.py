@@ -34,7 +34,16 @@ from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.solvers import DualResult, Result, Selection
 
-__all__ = ["FeatureModel", "Listener", "described", "listening", "raise_if_interrupted"]
+__all__ = [
+    "INTERRUPTED",
+    "FeatureModel",
+    "Listener",
+    "described",
+    "listening",
+    "raise_if_interrupted",
+]
+
+INTERRUPTED = "fit was interrupted; the model holds the last iterate"
 
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
@@ -298,7 +307,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
 @contextmanager
 def listening(
-    model: FeatureModel, X: Any = None, y: Any = None, told: Listener | None = None
+    model: Any, X: Any = None, y: Any = None, told: Listener | None = None
 ) -> Iterator[Listener | None]:
     """Tell the callbacks when a fit begins and ends, on the device of the model.
 
@@ -334,4 +343,4 @@ def described(map_: FeatureMap, *settings: Any) -> str:
 def raise_if_interrupted(result: Result | Selection | DualResult) -> None:
     """Stop the caller's loop after an interruption; the model reached so far is in place."""
     if result.interrupted:
-        raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        raise KeyboardInterrupt(INTERRUPTED)

@@ -16,14 +16,16 @@ from sklearn.utils.validation import validate_data
 
 from mercer import maps
 from mercer._runtime.arrays import check_memory
+from mercer._runtime.progress import CallbackSupportMixin
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import check_weights, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
-from mercer.estimators.inputs import float_types
+from mercer.estimators.inputs import float_types, naming_remedy
 from mercer.estimators.preprocessing import with_resolved_gamma
+from mercer.kernels.text import checked_texts
 
 __all__ = ["COMMON", "Unsupervised", "leading"]
 
@@ -59,7 +61,7 @@ COMMON = entries(
 
 
 @dataclass(eq=False, repr=False)
-class Unsupervised(Checked, BaseEstimator):
+class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
     """Settings of a map, and the design of the rows that it is fitted to."""
 
     _: KW_ONLY
@@ -72,15 +74,22 @@ class Unsupervised(Checked, BaseEstimator):
     feature_map_: maps.FeatureMap = field(init=False)
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags, has_texts = super().__sklearn_tags__(), self._takes_texts()
+        tags.input_tags.sparse = tags.input_tags.two_d_array = not has_texts
+        tags.input_tags.string = tags.input_tags.one_d_array = has_texts
         return tags
 
+    def _takes_texts(self) -> bool:
+        return maps.takes_text(self.feature_map, self.kernel)
+
     def _checked(self, X: Any, reset: bool) -> Any:
+        if self._takes_texts():
+            return checked_texts(X)
         X = sound(X)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=float_types(X), order="C", reset=reset
-        )
+        with naming_remedy(self):
+            return validate_data(
+                self, X, accept_sparse="csr", dtype=float_types(X), order="C", reset=reset
+            )
 
     def _fitted_design(self, X: Any, gamma: Any = None, weights: NDArray | None = None) -> Design:
         """The design of checked rows by the map of the settings, fitted to them."""

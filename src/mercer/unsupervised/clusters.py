@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,10 +13,12 @@ from sklearn.base import ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._runtime.progress import with_callbacks
 from mercer._runtime.state import State
 from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
+from mercer.estimators.base import INTERRUPTED, listening
 from mercer.unsupervised.base import COMMON, Unsupervised, leading
 
 __all__ = ["KernelKMeans", "SpectralClustering"]
@@ -35,6 +38,17 @@ class _Rows(NamedTuple):
     weights: NDArray[np.float64]
 
 
+class _Iterate(NamedTuple):
+    """State of Lloyd's algorithm after an iteration."""
+
+    start: int
+    inertia: float
+    labels: NDArray[np.int64]  # of the nearest centres
+    centres: tuple[NDArray[np.float64], NDArray[np.float64]]  # weights (D, k), squared lengths (k,)
+    n_iter: int
+    has_ended: bool
+
+
 class _Clusters(ClusterMixin, Unsupervised):
     """Labels of the rows of the fit, and of new ones."""
 
@@ -46,7 +60,7 @@ class _Clusters(ClusterMixin, Unsupervised):
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
 
         Returns
         -------
@@ -127,12 +141,13 @@ class KernelKMeans(_Clusters):
     inertia_: float = field(init=False)
     n_iter_: int = field(init=False)
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the clusters.
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
         y : ignored
         sample_weight : array of shape (n,) or None, default=None
             Weights of the rows in the centres and the inertia, >= 0; None weighs all the same.
@@ -146,43 +161,66 @@ class KernelKMeans(_Clusters):
         count, starts = self._count(X), positive_integer(self.n_init, "n_init")
         most, tol = positive_integer(self.max_iter, "max_iter"), number_at_least_0(self.tol, "tol")
         design = self._fitted_design(X, weights=sample_weight)
-        rng = np.random.default_rng(self._key)
         weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         rows = _Rows(design, self._row_squares(design, X, weights), weights)
-        results = [
-            self._lloyd(rows, self._seeded(rows, count, rng), most, tol) for _ in range(starts)
-        ]
-        inertia, labels, centres, self.n_iter_ = min(results, key=lambda result: result[0])
-        if self.n_iter_ > most:
-            self.n_iter_ = most
+        ends: dict[int, _Iterate] = {}  # the last iterate of each start
+        interrupted = False
+        with listening(self, X) as listener:
+            try:
+                for found in self._iterates(rows, count, starts, most, tol):
+                    ends[found.start] = found
+                    if listener is not None and listener(found):
+                        break
+            except KeyboardInterrupt:
+                if not ends:
+                    raise
+                interrupted = True
+        best = min(ends.values(), key=lambda found: found.inertia)
+        self._keep(best, given)
+        if interrupted:
+            raise KeyboardInterrupt(INTERRUPTED)
+        if best.n_iter == most and not best.has_ended:
             warnings.warn(
                 f"k-means stopped after max_iter={most} iterations, before the inertia changed by "
                 f"less than tol={tol:g}; raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.inertia_ = max(inertia, 0.0)
-        self._weights, self._squares = centres
-        given = self._checked(given, reset=False)
-        if given.shape[0] > len(labels):  # rows without weight belong to the nearest centre
-            labels = self._labels(self.feature_map_.design(given))
-        self.labels_ = labels
         return self
 
-    def _lloyd(
-        self, rows: _Rows, labels: NDArray, most: int, tol: float
-    ) -> tuple[float, NDArray[np.int64], tuple[NDArray, NDArray], int]:
-        """Inertia, clusters, centres, and the number of iterations; most + 1 if it did not end."""
-        count, before = self.n_clusters, np.inf
-        for iteration in range(1, most + 2):
-            centres = self._centres(rows, labels, count)
-            moved, near = _nearest(rows.design, *centres)
-            inertia = float(rows.weights @ (rows.squares - near))
-            is_slow = tol > 0 and before - inertia <= tol * inertia
-            if iteration > most or is_slow or np.array_equal(moved, labels):
-                break
-            labels, before = moved, inertia
-        return inertia, moved, centres, iteration
+    def _keep(self, found: _Iterate, given: Any) -> None:
+        """Make an iterate the result, for all rows that were given."""
+        self.__dict__.update(self._attributes(found))
+        given = self._checked(given, reset=False)
+        if given.shape[0] > len(found.labels):  # rows without weight belong to the nearest centre
+            self.labels_ = self._labels(self.feature_map_.design(given))
+
+    def _attributes(self, found: _Iterate) -> dict[str, Any]:
+        return {
+            "labels_": found.labels,
+            "inertia_": max(found.inertia, 0.0),
+            "n_iter_": found.n_iter,
+            "_weights": found.centres[0],
+            "_squares": found.centres[1],
+        }
+
+    def _iterates(
+        self, rows: _Rows, count: int, starts: int, most: int, tol: float
+    ) -> Iterator[_Iterate]:
+        """Iterates of Lloyd's algorithm, from one start after the other."""
+        rng = np.random.default_rng(self._key)
+        for start in range(starts):
+            labels, before = self._seeded(rows, count, rng), np.inf
+            for iteration in range(1, most + 1):
+                centres = self._centres(rows, labels, count)
+                moved, near = _nearest(rows.design, *centres)
+                inertia = float(rows.weights @ (rows.squares - near))
+                is_slow = tol > 0 and before - inertia <= tol * inertia
+                has_ended = is_slow or np.array_equal(moved, labels)
+                yield _Iterate(start, inertia, moved, centres, iteration, has_ended)
+                if has_ended:
+                    break
+                labels, before = moved, inertia
 
     def _row_squares(self, design: Design, X: Any, weights: NDArray) -> NDArray[np.float64]:
         """Squared lengths (n,) of the rows in the space of the kernel, with the right mean."""
@@ -321,12 +359,13 @@ class SpectralClustering(_Clusters):
     eigenvalues_: NDArray[np.float64] = field(init=False)
     gamma_: float | ArrayLike | str = field(init=False)
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the clusters.
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
         y : ignored
 
         Returns
@@ -336,6 +375,11 @@ class SpectralClustering(_Clusters):
         self._forget()
         X = self._checked(X, reset=True)
         count, starts = self._count(X), positive_integer(self.n_init, "n_init")
+        with listening(self, X):
+            self._fit(X, count, starts)
+        return self
+
+    def _fit(self, X: Any, count: int, starts: int) -> None:
         self.gamma_ = self.gamma
         if isinstance(self.gamma, str) and self.gamma == "eigengap":
             self.gamma_ = self._by_eigengap(X, count)
@@ -346,12 +390,11 @@ class SpectralClustering(_Clusters):
                 f"similarity is {values[0]:.3g} > 1: clusters may be wrong; use "
                 "feature_map='binning', 'nystroem' or 'exact'.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         means = KMeans(count, n_init=starts, random_state=self._key % 2**31)
         self.labels_ = means.fit_predict(vectors).astype(np.int64)
         self._means = means.cluster_centers_.astype(np.float64)
-        return self
 
     def _by_eigengap(self, X: Any, count: int) -> float:
         """The factor behind whose eigenvalue number ``count`` the gap is largest."""

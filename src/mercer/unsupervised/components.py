@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from mercer._runtime.progress import with_callbacks
 from mercer._runtime.state import State
 from mercer._runtime.validation import positive_integer, positive_number
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
+from mercer.estimators.base import listening
 from mercer.unsupervised.base import COMMON, Unsupervised, leading
 
 __all__ = ["KernelPCA"]
@@ -76,21 +78,24 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
     explained_variance_ratio_: NDArray[np.float64] = field(init=False)
     components_: NDArray[np.float64] = field(init=False)
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components.
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
         y : ignored
 
         Returns
         -------
         self
         """
-        self._fit(X)
+        with listening(self, X):
+            self._fit(X)
         return self
 
+    @with_callbacks
     def fit_transform(self, X: Any, y: Any = None) -> NDArray:
         """``fit(X).transform(X)`` with one pass of the map.
 
@@ -103,14 +108,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         -------
         ndarray of shape (n, n_components)
         """
-        return self._scores(self._fit(X))
+        with listening(self, X):
+            return self._scores(self._fit(X))
 
     def transform(self, X: Any) -> NDArray:
         """Components of rows.
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
 
         Returns
         -------
@@ -130,6 +136,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         ndarray of shape (n, d)
         """
         self._check_fitted()
+        if self._takes_texts():
+            raise ValueError("inverse_transform needs inputs that are numbers; the fit had texts.")
         components = np.asarray(X, dtype=np.float64)
         if components.ndim != 2 or components.shape[1] != len(self.eigenvalues_):
             raise ValueError(
@@ -167,7 +175,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         self.eigenvalues_, self.components_ = values, vectors
         self.explained_variance_ratio_ = values / max(trace, np.finfo(float).tiny)
         self._offset = mean @ vectors
-        self._learn_inverse(X, self._scores(design))
+        if not self._takes_texts():
+            self._learn_inverse(X, self._scores(design))
         return design
 
     def _eigenvectors(
@@ -223,4 +232,5 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         k = len(state.array("eigenvalues_", (None,), "d"))
         state.array("components_", (self.feature_map_.n_features_out_, k), "d")
         state.array("_offset", (k,), "d")
-        state.array("_inverse", (k + 1, state.integer("n_features_in_", 1)), "d")
+        if not self._takes_texts():
+            state.array("_inverse", (k + 1, state.integer("n_features_in_", 1)), "d")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
 from mercer._runtime.arrays import check_memory
+from mercer._runtime.progress import with_callbacks
 from mercer._runtime.random import key_from
 from mercer._runtime.state import State
 from mercer._runtime.validation import number_at_least_0, positive_integer, positive_number
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
+from mercer.estimators.base import INTERRUPTED, Listener, listening
 from mercer.unsupervised.base import COMMON, Unsupervised
 
 __all__ = ["OneClassKernel"]
@@ -108,12 +111,13 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     gap_: float = field(init=False)
     n_iter_: int = field(init=False)
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the weights and the offset.
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
         y : ignored
         sample_weight : array of shape (n,) or None, default=None
             Weights of the rows, >= 0; a weight of two is the same as a row given twice.
@@ -128,26 +132,46 @@ class OneClassKernel(OutlierMixin, Unsupervised):
             raise ValueError(f"nu must be a share of the rows in (0, 1); got {nu}.")
         most = positive_integer(self.max_iter, "max_iter")
         X, weights = self._weighed(X, sample_weight)
-        held = self._held_out_rows(X.shape[0])
-        kept_weights = weights if weights is None else weights[~held]
-        design = self._fitted_design(X[~held] if held.any() else X, weights=kept_weights)
-        rows = _Rows(design, nu, kept_weights)
-        solve = self._by_kernel_matrix if self._is_exact else self._by_products
-        self.coef_, converged = solve(rows, tol, most)
-        if not converged:
+        rows = self._rows(X, weights, nu)
+        with listening(self, X) as listener:
+            if self._is_exact:
+                found = self._by_kernel_matrix(rows, tol, most)
+            else:
+                found = self._by_products(rows, tol, most, listener)
+        self.__dict__.update(self._attributes(found))
+        if found.interrupted:
+            raise KeyboardInterrupt(INTERRUPTED)
+        if found.is_early:
             warnings.warn(
                 f"the one-class machine stopped before it reached tol={tol:g}; raise tol or "
                 f"max_iter={most}.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.offset_ = rows.edge(design.matvec(self.coef_).astype(np.float64))
-        scores = self.score_samples(X[held]) if held.any() else np.empty(0)
-        order = np.argsort(scores)
-        self.held_out_scores_ = scores[order]
-        masses = np.ones(len(order)) if weights is None else weights[held][order]
-        self._masses = np.concatenate([[0.0], np.cumsum(masses)])
         return self
+
+    def _rows(self, X: Any, weights: NDArray | None, nu: float) -> _Rows:
+        """The design of the rows of the fit, beside rows held out."""
+        held = self._held_out_rows(X.shape[0])
+        if not held.any():
+            return _Rows(self._fitted_design(X, weights=weights), nu, weights)
+        known = weights if weights is None else weights[~held]
+        design = self._fitted_design(X[~held], weights=known)
+        masses = np.ones(held.sum()) if weights is None else weights[held]
+        return _Rows(design, nu, known, self.feature_map_.design(X[held]), masses)
+
+    def _attributes(self, found: _Iterate) -> dict[str, Any]:
+        rows, coef = found.rows, found.coef
+        scores = np.empty(0) if rows.held_out is None else rows.held_out.matvec(coef)
+        order = np.argsort(scores)
+        return {
+            "coef_": coef,
+            "gap_": found.optimality,
+            "n_iter_": found.n_iter,
+            "offset_": rows.edge(rows.design.matvec(coef).astype(np.float64)),
+            "held_out_scores_": scores[order].astype(np.float64),
+            "_masses": np.concatenate([[0.0], np.cumsum(rows.masses[order])]),
+        }
 
     def _held_out_rows(self, n: int) -> NDArray[np.bool_]:
         """True for the rows that the fit holds out."""
@@ -167,7 +191,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
 
         Returns
         -------
@@ -180,7 +204,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
 
         Returns
         -------
@@ -193,7 +217,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
 
         Returns
         -------
@@ -210,7 +234,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : array or CSR of shape (n, d), or texts
 
         Returns
         -------
@@ -231,10 +255,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         below = self._masses[np.searchsorted(self.held_out_scores_, scores, side="right")]
         return np.asarray((1 + below) / (1 + self._masses[-1]))
 
-    def _by_kernel_matrix(
-        self, rows: _Rows, tol: float, most: int
-    ) -> tuple[NDArray[np.float64], bool]:
-        """Weights (n,) of the rows, with sum 1, and whether libsvm converged."""
+    def _by_kernel_matrix(self, rows: _Rows, tol: float, most: int) -> _Iterate:
+        """Weights (n,) of the rows, with sum 1, by libsvm."""
         n = rows.design.shape[0]
         check_memory(
             16.0 * n * n,
@@ -248,61 +270,52 @@ class OneClassKernel(OutlierMixin, Unsupervised):
             machine.fit(K, sample_weight=rows.weights)
         weights = np.zeros(n)
         weights[machine.support_] = machine.dual_coef_[0] / machine.dual_coef_.sum()
-        self.n_iter_, self.gap_ = int(machine.n_iter_), float("nan")
-        return weights, not caught
+        return _Iterate(rows, weights, float("nan"), int(machine.n_iter_), is_early=bool(caught))
 
-    def _by_products(self, rows: _Rows, tol: float, most: int) -> tuple[NDArray[np.float64], bool]:
-        """Weights (D,) of the features, and whether the duality gap reached ``tol``."""
-        design = rows.design
-        n, n_columns = design.shape
+    def _by_products(
+        self, rows: _Rows, tol: float, most: int, listener: Listener | None = None
+    ) -> _Iterate:
+        """Weights (D,) of the features by L-BFGS, until the duality gap is at most ``tol``."""
+        n, n_columns = rows.design.shape
         check_memory(
             8.0 * (2 * _PAIRS + 6) * n_columns,
             f"L-BFGS on {n_columns} features",
             "use a smaller n_features or gamma",
         )
         start = rows.mean(np.ones(n))
-        unit = float(start @ start)  # |w|² is at most that
-        best, self.gap_, self.n_iter_ = start, np.inf, 0
-        if unit * n <= np.finfo(design.dtype).eps * float(design.column_sqnorms().sum()):
-            self.gap_ = 0.0  # the mean of the rows is 0, and so is w
-            return np.zeros_like(start), True
+        squares = float(rows.design.column_sqnorms().sum())
+        if float(start @ start) * n <= np.finfo(rows.design.dtype).eps * squares:
+            return _Iterate(
+                rows, np.zeros_like(start), 0.0, 0
+            )  # the mean of the rows is 0: so is w
+        descent = _Descent(rows, start)
+        stopped = interrupted = False
 
-        def smoothed(u: NDArray, width: float) -> tuple[float, NDArray]:
-            """Objective and gradient in units of |w|², and the gap of the problem itself."""
-            nonlocal best
-            self.n_iter_ += 1
-            scores = design.matvec(u * unit**0.5).astype(np.float64) / unit
-            rho = rows.smooth_edge(scores, width)
-            slopes = np.clip((rho - scores) / width, 0.0, 1.0)
-            losses = slopes * (rho - scores - width * slopes / 2)
-            back = rows.mean(slopes) / unit**0.5
-            edge = rows.edge(scores)
-            squares = float(u @ u)
-            exact = squares / 2 + rows.total(np.maximum(edge - scores, 0)) / rows.outside - edge
-            gap = (exact + float(back @ back) / 2) / max(squares, _LEAST)
-            if gap < self.gap_:
-                best, self.gap_ = u * unit**0.5, float(gap)
-            return squares / 2 + rows.total(losses) / rows.outside - rho, u - back
-
-        def enough(_: NDArray) -> None:
-            if self.gap_ <= tol:
+        def watch(_: NDArray) -> None:
+            nonlocal stopped
+            stopped = listener is not None and listener(descent.iterate())
+            if stopped or descent.gap <= tol:
                 raise StopIteration
 
         ends = {"ftol": 1e-5 * tol, "gtol": 1e-3 * tol}  # the smoothed problem, beside the gap
         for width in _WIDTHS:
-            room = most - self.n_iter_
-            if self.gap_ <= tol or room < 1:
+            room = most - descent.n_iter
+            if stopped or interrupted or descent.gap <= tol or room < 1:
                 break
-            minimize(
-                smoothed,
-                best / unit**0.5,
-                (width,),
-                jac=True,
-                method="L-BFGS-B",
-                callback=enough,
-                options={"maxfun": room, "maxiter": room, "maxcor": _PAIRS} | ends,
-            )
-        return best, self.gap_ <= tol
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupted = True
+                minimize(
+                    descent.smoothed,
+                    descent.best,
+                    (width,),
+                    jac=True,
+                    method="L-BFGS-B",
+                    callback=watch,
+                    options={"maxfun": room, "maxiter": room, "maxcor": _PAIRS} | ends,
+                )
+                interrupted = False
+        is_early = not stopped and descent.gap > tol
+        return descent.iterate()._replace(is_early=is_early, interrupted=interrupted)
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -313,11 +326,65 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         state.array("_masses", (count + 1,), "d")
 
 
+class _Iterate(NamedTuple):
+    """Weights of a one-class machine, and how far they are from the best."""
+
+    rows: _Rows
+    coef: NDArray[np.float64]
+    optimality: float  # duality gap
+    n_iter: int
+    is_early: bool = False
+    interrupted: bool = False
+
+
+class _Descent:
+    """Smoothed problems of a one-class machine, and the weights with the smallest duality gap.
+
+    Weights u are in units of the length of the mean of the features, which bounds that of w.
+    """
+
+    def __init__(self, rows: _Rows, mean: NDArray[np.float64]) -> None:
+        self.rows = rows
+        self._unit = float(mean @ mean) ** 0.5
+        self.best = mean / self._unit
+        self.gap, self.n_iter = np.inf, 0
+
+    def iterate(self) -> _Iterate:
+        """The best weights so far."""
+        return _Iterate(self.rows, self.best * self._unit, float(self.gap), self.n_iter)
+
+    def smoothed(self, u: NDArray, width: float) -> tuple[float, NDArray]:
+        """Objective and gradient in units of |w|², beside the gap of the problem itself."""
+        rows = self.rows
+        self.n_iter += 1
+        scores = rows.design.matvec(u * self._unit).astype(np.float64) / self._unit**2
+        rho = rows.smooth_edge(scores, width)
+        slopes = np.clip((rho - scores) / width, 0.0, 1.0)
+        losses = slopes * (rho - scores - width * slopes / 2)
+        back = rows.mean(slopes) / self._unit
+        edge = rows.edge(scores)
+        squares = float(u @ u)
+        exact = squares / 2 + rows.total(np.maximum(edge - scores, 0)) / rows.outside - edge
+        gap = (exact + float(back @ back) / 2) / max(squares, _LEAST)
+        if gap < self.gap:
+            self.best, self.gap = u.copy(), gap
+        return squares / 2 + rows.total(losses) / rows.outside - rho, u - back
+
+
 class _Rows:
     """Rows of a fit, of which a share nu by weight lies outside."""
 
-    def __init__(self, design: Design, nu: float, weights: NDArray[np.float64] | None) -> None:
+    def __init__(
+        self,
+        design: Design,
+        nu: float,
+        weights: NDArray[np.float64] | None,
+        held_out: Design | None = None,
+        masses: NDArray[np.float64] | None = None,
+    ) -> None:
         self.design, self.nu, self.weights = design, nu, weights
+        self.held_out = held_out
+        self.masses = np.empty(0) if masses is None else masses  # weights of the rows held out
         self.outside = nu * self.total(np.ones(design.shape[0]))
 
     def total(self, values: NDArray) -> float:
