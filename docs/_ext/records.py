@@ -31,6 +31,20 @@ class RecordSummary(Directive):
         return _parsed(self, [records_read.summary(self.arguments[0])])
 
 
+class RecordRuns(Directive):
+    """Runs of a record: a row each with ``:columns:``, or a row per method and a column per task
+    with the one number that ``:measure:`` names."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"columns": str.split, "measure": str}
+
+    def run(self) -> list[nodes.Node]:
+        name, options = self.arguments[0], self.options
+        if "measure" in options:
+            return _parsed(self, _table(*records_read.by_task(name, options["measure"])))
+        return _parsed(self, _table(*records_read.runs_of(name, options["columns"])))
+
+
 class RecordSpeed(Directive):
     """The speed table: a sentence on it, and every part under its name."""
 
@@ -65,6 +79,7 @@ def _parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("record-table", RecordTable)
     app.add_directive("record-summary", RecordSummary)
+    app.add_directive("record-runs", RecordRuns)
     app.add_directive("record-speed", RecordSpeed)
     app.add_directive("record-elo", RecordElo)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -64,6 +64,39 @@ def seconds_of(name: str) -> tuple[list[str], list[list[str]]]:
     return ["data", *names], body
 
 
+def runs_of(name: str, columns: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the runs of a record that have a number in the last column."""
+    runs = [run for run in read(name)["runs"] if run.get(columns[-1]) is not None]
+    return [_TITLES.get(c, c) for c in columns], [
+        [_cell(run[c], c) for c in columns] for run in runs
+    ]
+
+
+def by_task(name: str, measure: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one measure of a record: methods by tasks, the largest in bold."""
+    runs = [run for run in read(name)["runs"] if measure in run]
+    tasks = list(dict.fromkeys(run["task"] for run in runs))
+    values = {(run["method"], run["task"]): run[measure] for run in runs}
+    best = {t: max(value for (_, task), value in values.items() if task == t) for t in tasks}
+    body = []
+    for method in dict.fromkeys(run["method"] for run in runs):
+        cells = [f"{values[method, task]:.3f}" for task in tasks]
+        bold = [values[method, task] == best[task] for task in tasks]
+        body.append([method, *(f"**{c}**" if b else c for c, b in zip(cells, bold, strict=True))])
+    return ["method", *tasks], body
+
+
+_TITLES = {"peak_mb": "memory, GB", "power_of_n": "exponent of the rows"}
+
+
+def _cell(value: Any, column: str) -> str:
+    if isinstance(value, str):
+        return value
+    if column == "rows":
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value / 1000 if column == 'peak_mb' else value:.3g}"
+
+
 def elo_table() -> tuple[list[str], list[list[str]]]:
     """Header and rows of the Elo ratings that ``benchmarks/elo.py`` computes."""
     rows = runpy.run_path(str(RECORDS.parent / "elo.py"))["rated"]()
