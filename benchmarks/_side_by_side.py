@@ -12,8 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,46 +22,6 @@ import mercer
 from mercer import _core
 
 REST = 0.2
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the speed table: the seconds of ours and of a peer for the same work.
-
-    ``ours`` and ``theirs`` hold the seconds of interleaved repeats; ``theirs`` is empty where the
-    peer did not run, and ``note`` says why. ``target`` is how many times faster ours has to be,
-    ``threads`` how many ours had, 0 for as many as it takes by itself. A goal in seconds is a peer
-    that always takes so long.
-    """
-
-    work: str
-    ours: tuple[float, ...]
-    peer: str = ""
-    theirs: tuple[float, ...] = ()
-    target: float | None = None
-    threads: int = 1
-    note: str = ""
-
-    @classmethod
-    def goal(cls, work: str, ours: Iterable[float], seconds: float, threads: int = 1) -> Row:
-        """A row that has to take no more than so many seconds."""
-        return cls(work, tuple(ours), "goal", (seconds,), 1.0, threads)
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times longer the peer took, by medians."""
-        if not self.ours or not self.theirs:
-            return None
-        return statistics.median(self.theirs) / statistics.median(self.ours)
-
-    @property
-    def between(self) -> tuple[float, float] | None:
-        """The least and the largest ratio of the repeats."""
-        if self.ratio is None:
-            return None
-        theirs = self.theirs * len(self.ours) if len(self.theirs) == 1 else self.theirs
-        each = [their / our for our, their in zip(self.ours, theirs, strict=False)]
-        return min(each), max(each)
 
 
 def repeated(
@@ -126,47 +85,7 @@ def environment() -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
-class Target:
-    """How many times faster ours has to be, at equal threads.
-
-    ``pairs`` maps the name of a line to the peer and the one of ours that it is about; a number at
-    the end of its name is that of its threads, which are ``threads`` otherwise.
-    """
-
-    title: str
-    ratio: float
-    pairs: Mapping[str, tuple[str, str]]
-    threads: int = 1
-
-
-def rows_of(target: Target, case: str, seconds: Mapping[str, tuple[float, ...]]) -> Iterator[Row]:
-    """The lines of one case that a target is about."""
-    for line, (peer, own) in target.pairs.items():
-        if own in seconds:
-            last = own.rpartition(" ")[2]
-            threads = int(last) if last.isdigit() else target.threads
-            work, theirs = f"{target.title}: {case}, {line}", seconds.get(peer, ())
-            note = "" if theirs else f"{peer} did not run"
-            yield Row(work, seconds[own], peer, theirs, target.ratio, threads, note)
-
-
 Cases = Mapping[str, Mapping[str, Callable[[], object]]]
-
-
-def rows_of_cases(
-    cases: Mapping[str, Cases], targets: Iterable[Target], repeats: int
-) -> Iterator[Row]:
-    """Measure the contenders that the targets name, title by title and case by case."""
-    targets = list(targets)
-    for title, of_title in cases.items():
-        about = [target for target in targets if target.title == title]
-        named = {name for target in about for pair in target.pairs.values() for name in pair}
-        for case, contenders in of_title.items():
-            wanted = {name: run for name, run in contenders.items() if name in named}
-            seconds = repeated(wanted, repeats) if wanted else {}
-            for target in about:
-                yield from rows_of(target, case, seconds)
 
 
 class Benchmark:
@@ -193,7 +112,6 @@ class Benchmark:
         self.repeats: int = 3 if options.quick else options.repeats
         self._path: Path | None = options.json
         self._records: list[dict[str, object]] = []
-        self._repeats: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
         facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
         how = how or f"Milliseconds, medians of {self.repeats} repeats."
         self.write(f"{description}\n{facts}\n{how}")
@@ -206,31 +124,13 @@ class Benchmark:
         """Measure the contenders of each case and print one row per case."""
         rows = []
         for case, contenders in cases.items():
-            self._repeats[title, case] = each = repeated(contenders, self.repeats)
-            seconds = {name: statistics.median(values) for name, values in each.items()}
+            seconds = measure(contenders, self.repeats)
             ratio = ratios(seconds)
             self._records.append(
                 {"title": title, "case": case, "seconds": seconds, "ratios": ratio}
             )
             row = {title: case, **{name: f"{1e3 * t:.2f}" for name, t in seconds.items()}}
             rows.append(row | {name: f"{value:.1f}x" for name, value in ratio.items()})
-        self.write("\n" + table(rows))
-
-    def judge(self, targets: Iterable[Target]) -> None:
-        """Print one row per case and pair: the target, what was reached, the verdict."""
-        rows = []
-        for target in targets:
-            for (title, case), seconds in self._repeats.items():
-                for row in rows_of(target, case, seconds) if title == target.title else ():
-                    reached = row.ratio or 0.0
-                    rows.append(
-                        {
-                            "target / reached": row.work,
-                            "target": f"{target.ratio:.0f}x",
-                            "reached": f"{reached:.1f}x",
-                            "verdict": "reached" if reached >= target.ratio else "missed",
-                        }
-                    )
         self.write("\n" + table(rows))
 
     def keep(self, title: str, **facts: object) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from _side_by_side import Row, environment, table
+from _side_by_side import environment, table
 from mercer import SparseKernelClassifier, _core, datasets
 from mercer.designs import Dense, Design
 from mercer.losses import Logistic, Loss, Sigmoid, SquaredHinge
@@ -267,29 +267,6 @@ def rounds(n_rows: int, tols: Sequence[float], repeats: int) -> None:
 
 
 # -- lines of the speed table ----------------------------------------------------------------------
-
-
-def speed_rows(quick: bool = False) -> Iterator[Row]:
-    """Lines of the speed table."""
-    n_rows, repeats = (500, 1) if quick else (45_000, 3)
-    for tol, seconds, _ in fits_of_rounds(n_rows, (1e-2, 1e-3), repeats):
-        t = {way: tuple(values) for way, values in seconds.items()}
-        work = f"AsyDSSKL, three rounds of 200 features, {n_rows} rows of cod-rna, tol {tol:g}"
-        yield Row(work, t["async", 2], "its own one thread", t["async", 1], 1 / 0.6, 2)
-        for k in (1, 2):
-            peer = f"coordinate descent, {k} threads"
-            yield Row(work, t["async", k], peer, t["cd", k], 1 / 3, k)
-    # Rows of 32 numbers lie about in memory: it does not give them as quickly as neighbours.
-    for p, way, peer in ((1024, "read", "reads of the rows"), (32, "random", "random reads")):
-        n = (10**6 if quick else 10**8) // p
-        [(_, n_steps, _, found)] = seconds_of_steps(n, p, (32,), repeats)
-        t = {name: tuple(values) for name, values in found.items()}
-        work = f"asynchronous steps on 32 rows of {p} float32"
-        for k in (1, 2):
-            reads = tuple(each * n_steps * 32 / n for each in t[f"{way} {k}"])
-            own = t[f"{k} thread{'s' * (k > 1)}"]
-            yield Row(work, own, f"{peer}, {k} threads", reads, 0.9, k)
-        yield Row(work, t["2 threads"], "its own one thread", t["1 thread"], 1.5, 2)
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from _side_by_side import Row, environment, table
+from _side_by_side import environment, table
 from mercer import DoublySGDClassifier, KernelClassifier, datasets
 from mercer.designs import KernelColumns
 from mercer.kernels import Gaussian
@@ -254,22 +254,6 @@ def gradients(names: list[str], n: int) -> Iterator[dict[str, str]]:
                 "fit": f"{fitted - start:.2f} s",
                 f"predict {len(y_new)}": f"{done - fitted:.2f} s",
             }
-
-
-def speed_rows(quick: bool = False) -> Iterator[Row]:
-    """Lines of the speed table."""
-    for name, (gamma, C) in DATA.items():
-        X, y, _, _ = rows_of(name, 300 if quick else 10_000, 100)
-        problem = BoxDual.hinge(y, C), Gaussian(gamma), X, y
-        seconds, _ = fits_by_default(problem, C, [1, 2], 1 if quick else 2)
-        work = f"support vector machine, {name}, {len(y)} rows, C = {C:g}"
-        for k in (1, 2):
-            ours = tuple(seconds[f"mercer, {k} thread{'s' * (k > 1)}"])
-            yield Row(work, ours, "SVC", tuple(seconds["SVC"]), 2.0, k)
-        theirs = tuple(seconds.get("ThunderSVM, 1 thread", ()))
-        note = "" if theirs else "ThunderSVM is not installed"
-        ours = tuple(seconds["mercer, 1 thread"])
-        yield Row(work, ours, "ThunderSVM", theirs, None, 1, note)
 
 
 def main() -> None:

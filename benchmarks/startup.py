@@ -11,21 +11,18 @@ and the size of the core are printed.
 from __future__ import annotations
 
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from _side_by_side import Benchmark, Row, repeated
+from _side_by_side import Benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
 CLI = "from mercer.cli import main; main()"
@@ -86,24 +83,6 @@ def build(folder: Path) -> tuple[float, dict[str, float]]:
         core = next(m for m in archive.infolist() if m.filename.startswith("mercer/_core."))
     sizes = {"wheel": wheel.stat().st_size, "core": core.file_size}
     return seconds, {f"{name}, MB": round(size / 1e6, 2) for name, size in sizes.items()}
-
-
-def speed_rows(quick: bool = False) -> Iterator[Row]:
-    """Lines of the speed table."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, processes in commands(Path(folder)).items():
-            least = list(processes)[-1]  # a process that it cannot be faster than
-            seconds = repeated({k: processes[k] for k in ("mercer", least)}, 2 if quick else 5)
-            goal = next(t for key, t in GOALS.items() if key in name)
-            alone = f"{least} alone: {statistics.median(seconds[least]):.2g} s"
-            yield replace(Row.goal(name, seconds["mercer"], goal), note=alone)
-    if quick:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        if shutil.which("c++") is None:
-            yield Row(BUILD, (), "goal", (30.0,), 1.0, 0, "there is no compiler")
-        else:
-            yield Row.goal(BUILD, [build(Path(folder))[0]], 30.0, threads=0)
 
 
 def main() -> None:

@@ -45,14 +45,15 @@ class RecordRuns(Directive):
         return _parsed(self, _table(*records_read.runs_of(name, options["columns"])))
 
 
-class RecordSpeed(Directive):
-    """The speed table: a sentence on it, and every part under its name."""
+class RecordTasks(Directive):
+    """Whole tasks: a sentence on the runs, then for each task a table and its aims."""
 
     def run(self) -> list[nodes.Node]:
-        lines = [records_read.speed_summary()]
-        for part in dict.fromkeys(row["part"] for row in records_read.speed_rows()):
-            lines += ["", f"``benchmarks/{part}.py``", ""]
-            lines += _table(*records_read.speed_table(part), "record speed")
+        lines = [records_read.tasks_summary()]
+        for task in dict.fromkeys(run["task"] for run in records_read.task_runs()):
+            lines += ["", f".. rubric:: {task[0].upper()}{task[1:]}", ""]
+            lines += [*_table(*records_read.task_table(task)), ""]
+            lines += [f"- {sentence}" for sentence in records_read.task_aims(task)]
         return _parsed(self, lines)
 
 
@@ -80,6 +81,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("record-table", RecordTable)
     app.add_directive("record-summary", RecordSummary)
     app.add_directive("record-runs", RecordRuns)
-    app.add_directive("record-speed", RecordSpeed)
+    app.add_directive("record-tasks", RecordTasks)
     app.add_directive("record-elo", RecordElo)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -120,67 +120,76 @@ def summary(name: str) -> str:
     )
 
 
-def speed_rows() -> list[dict[str, Any]]:
-    """The last stored row of every line of the speed table that a quiet machine measured."""
-    path = RECORDS / "speed.jsonl"
-    rows: dict[tuple[str, str, int], dict[str, Any]] = {}
+def task_runs() -> list[dict[str, Any]]:
+    """The last stored run of every task, size and method that a quiet machine measured."""
+    path = RECORDS / "whole-tasks.jsonl"
+    runs: dict[tuple[str, int, str], dict[str, Any]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
-            row = json.loads(line)
+            run = json.loads(line)
         except ValueError:
             continue  # cut short: benchmarks/run.py names it
-        if not row["busy"] and row["peer"]:
-            rows[row["work"], row["peer"], row["threads"]] = row
-    return list(rows.values())
+        if not run["busy"]:
+            runs[run["task"], run["rows"], run["method"]] = run
+    return list(runs.values())
 
 
-def duration(seconds: float | None) -> str:
+def seconds_in_words(seconds: float | None) -> str:
     """Seconds in a unit that suits them."""
     if seconds is None:
         return "–"
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
-def speed_table(part: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of one part of the speed table; a ratio that reaches its target is bold."""
+def task_table(task: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one task, a run each."""
     body = []
-    for row in speed_rows():
-        if row["part"] != part:
-            continue
-        ratio, target = row["ratio"], row["target"]
-        reached = ratio is not None and target is not None and ratio >= target
-        told = "–" if ratio is None else f"{ratio:.{2 if ratio < 10 else 3}g}×"
-        body.append(
-            [
-                row["work"],
-                str(row["threads"] or "any"),
-                duration(row["seconds"]),
-                f"{row['peer']}, {duration(row['peer_seconds'])}"
-                + (f" ({row['note']})" if row["note"] else ""),
-                f"**{told}**" if reached else told,
-                "" if target is None else f"{target:.2g}×",
-            ]
-        )
-    return ["work", "threads", "mercer", "peer", "ratio", "target"], body
+    for run in task_runs():
+        if run["task"] == task:
+            error, memory = run.get("error"), run.get("peak_mb")
+            body.append(
+                [
+                    f"{run['rows']:,}".replace(",", " "),
+                    run["method"],
+                    run.get("note") or seconds_in_words(run.get("fit")),
+                    seconds_in_words(run.get("predict")),
+                    "–" if error is None else f"{error:.4f}",
+                    "–" if memory is None else f"{memory / 1000:.2f} GB",
+                ]
+            )
+    return ["rows", "method", "fit", "predict", "error", "memory"], body
 
 
-def speed_summary() -> str:
-    """One sentence on the whole speed table."""
-    rows = speed_rows()
-    aimed = [row for row in rows if row["ratio"] is not None and row["target"] is not None]
-    if not aimed:
-        return "No run of the speed table is stored yet."
-    reached = sum(row["ratio"] >= row["target"] for row in aimed)
-    dates = sorted({row["date"][:10] for row in rows})
+def task_aims(task: str) -> list[str]:
+    """A sentence on every aim of a task."""
+    runs = {(run["rows"], run["method"]): run for run in task_runs() if run["task"] == task}
+    told = []
+    for (rows, method), run in runs.items():
+        for peer, factor, measure in run["aims"]:
+            ours, theirs = run.get(measure), runs.get((rows, peer), {}).get(measure)
+            if ours is not None and theirs is not None:
+                verdict = "reached" if factor * ours <= theirs else "missed"
+                count = f"{rows:,}".replace(",", " ")
+                told.append(
+                    f"{method}, {count} rows: {measure} of {peer} is {theirs / ours:.3g} times as "
+                    f"large (aim {factor:.3g}): **{verdict}**."
+                )
+    return told
+
+
+def tasks_summary() -> str:
+    """One sentence on all runs."""
+    runs = task_runs()
+    if not runs:
+        return "No run is stored yet."
+    aims = [aim for task in dict.fromkeys(run["task"] for run in runs) for aim in task_aims(task)]
+    reached = sum("**reached**" in aim for aim in aims)
+    dates = sorted({run["date"][:10] for run in runs})
     when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else dates[0]
-    versions = dict(sorted(rows[-1]["versions"].items()))
+    versions = dict(sorted(runs[-1]["versions"].items()))
     return (
-        f"{len(rows)} rows of {when}; {reached} of {len(aimed)} reach their "
-        f"targets. {rows[-1]['machine']}, {rows[-1]['cores']} cores, "
-        f"{rows[-1]['instruction_set']}; "
+        f"{len(runs)} runs of {when}; {reached} of {len(aims)} aims are reached. "
+        f"{runs[-1]['machine']}, {runs[-1]['cores']} cores, {runs[-1]['instruction_set']}; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
         + "."
     )

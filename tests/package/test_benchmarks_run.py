@@ -1,10 +1,11 @@
-"""benchmarks/run.py: rows are stored one by one, compared with those before, and never lost."""
+"""benchmarks/run.py: runs are stored one by one, compared with those before, and never lost."""
 
 import importlib
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -24,126 +25,163 @@ def runner(monkeypatch):
 
 
 @pytest.fixture
-def stored_line(runner):
-    about = runner.machine() | {"date": "2026-01-01T00:00:00+00:00", "busy": False}
+def tiny(runner, monkeypatch):
+    """The tasks, with few rows to predict and generated rows in the place of cod-rna."""
+    tasks = importlib.import_module("whole_tasks")
 
-    def make(ours, theirs, **changes):
-        row = runner.Row("work", tuple(ours), "peer" if theirs else "", tuple(theirs), 2.0)
-        return runner.line_of("part", row, about | changes)
+    def cod_rna(n):
+        X = np.random.default_rng(0).random((n, 8))
+        return X, np.where(X[:, 0] + X[:, 1] ** 2 > 0.8, 1.0, -1.0)
+
+    monkeypatch.setattr(tasks, "MANY", 100)
+    monkeypatch.setattr(tasks, "cod_rna", cod_rna)
+    return tasks
+
+
+@pytest.fixture
+def stored_run(runner):
+    about = runner.about() | {"date": "2026-01-01T00:00:00+00:00", "busy": False, "aims": []}
+
+    def make(fit, method="mercer", **changes):
+        facts = {"task": "a task", "rows": 1000, "method": method, "fit": fit, "error": 0.5}
+        return facts | about | changes
 
     return make
 
 
-def test_rows_of_a_tiny_run_are_stored(runner, tmp_path):
-    path = tmp_path / "speed.jsonl"
-    runner.main(["--only", "^dense", "--quick", "--file", str(path)])
-    rows, broken = runner.stored(path)
+def test_methods_of_a_task_reach_the_same_error(tiny):
+    """Those of a convex problem, or of the same rule, by the peers that tests have."""
+    pairs = {
+        "exact kernel ridge": ["mercer", "scikit-learn KernelRidge"],
+        "support vector machine, C = 1, cod-rna": ["mercer", "scikit-learn SVC"],
+        "Gaussian process, given hyperparameters": ["mercer", "scikit-learn"],
+        "L1 logistic regression, three strengths, 128 grids of bins, cod-rna": [
+            "mercer",
+            "LIBLINEAR",
+        ],
+        "L1 logistic regression on 1000 cosines, cod-rna": [
+            "mercer, asynchronous, 2 threads",
+            "mercer, coordinate descent, 1 thread",
+        ],
+    }
+    tasks = {task.name: task for task in tiny.TASKS}
+    for name, methods in pairs.items():
+        found = [tasks[name].run(method, 300) for method in methods]
+        assert found[0]["error"] == pytest.approx(found[1]["error"], rel=0.02, abs=0.005)
+        assert all(facts["fit"] > 0 for facts in found)
+
+
+def test_every_task_begins_with_ours_and_its_aims_name_methods(tiny):
+    for task in tiny.TASKS:
+        assert task.methods[0].startswith(tiny.OURS)
+        assert task.aims
+        assert {name for aim in task.aims for name in (aim.peer, aim.method)} <= set(task.methods)
+        assert set(task.most) <= set(task.methods)
+
+
+def test_runs_of_a_task_are_stored_with_their_aims(runner, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "runs.jsonl"
+    monkeypatch.setattr(runner, "measured", lambda task, rows, *rest: {"fit": 1.0 + rows})
+    monkeypatch.setattr(runner, "busy_share", lambda: 0.0)
+    runner.main(["--only", "^exact kernel", "--file", str(path)])
+    runs, broken = runner.stored(path)
     assert not broken
-    assert len(rows) > 5
-    for row in rows:
-        assert row["ratio"] == pytest.approx(row["peer_seconds"] / row["seconds"], rel=1e-3)
-        assert row["between"][0] <= row["between"][1]
-        assert row["machine"]
-        assert row["versions"]["mercer"]
+    [task] = [task for task in runner.TASKS if task.name == "exact kernel ridge"]
+    assert [run["rows"] for run in runs if run["method"] == "mercer"] == list(task.sizes)
+    assert runs[0]["aims"] == [["scikit-learn KernelRidge", 10.0, "fit"]]
+    assert not runs[1]["aims"]
+    assert all(run["versions"]["mercer"] and not run["busy"] for run in runs)
+    assert "exact kernel ridge, 5000 rows, mercer: fit 5001" in capsys.readouterr().out
 
 
-def test_only_names_a_part(runner, capsys):
+def test_only_names_a_task(runner, capsys):
     with pytest.raises(SystemExit):
         runner.main(["--only", "nothing of this name"])
-    assert "--only must match a part; got 'nothing of this name'" in capsys.readouterr().err
+    assert "--only must match a task; got 'nothing of this name'" in capsys.readouterr().err
     runner.main(["--list"])
     listed = capsys.readouterr().out
-    assert all(part.script in listed for part in runner.PARTS)
+    assert all(task.name in listed for task in runner.TASKS)
 
 
-def test_every_part_is_a_script_that_gives_rows(runner):
-    for part in runner.PARTS:
-        assert callable(importlib.import_module(part.script).speed_rows)
+def test_a_run_that_fails_or_takes_too_long_ends_alone(runner):
+    task = runner.TASKS[0]
+    assert (
+        "StopIteration"
+        in runner.measured(
+            runner.Task("no such task", task.run, (), ("mercer",)), 10, "mercer", 0.0, 60.0
+        )["note"]
+    )
+    assert runner.measured(task, 10, "mercer", 0.0, 0.05) == {"note": "ended at 0 s"}
 
 
-def test_slower_is_beyond_all_repeats(runner, stored_line):
-    before = stored_line([1.0, 1.1, 0.9], [2.0, 2.0, 2.0])
-    assert runner.slower(before, stored_line([1.5, 1.6, 1.4], [2.0, 2.0, 2.0])) == "2x -> 1.33x"
-    assert runner.slower(before, stored_line([1.5, 1.6, 1.0], [2.0, 2.0, 2.0])) is None
-    alone = stored_line([1.0, 1.1], [])
-    assert runner.slower(alone, stored_line([1.3, 1.4], [])) == "1.05 s -> 1.35 s"
-    assert runner.slower(alone, stored_line([1.05, 1.4], [])) is None
+def test_worse_is_beyond_what_runs_differ(runner, stored_run):
+    before = stored_run(1.0)
+    assert runner.comparison([before], [stored_run(1.2)]) == ["0 figures of 1 runs got worse."]
+    assert runner.comparison([before], [stored_run(1.5)]) == [
+        "slower than on 2026-01-01: a task, 1000 rows, fit 1 -> 1.5",
+        "1 figures of 1 runs got worse.",
+    ]
+    assert "less accurate" in runner.comparison([before], [stored_run(1.0, error=0.52)])[0]
+    slow_then_fast = [stored_run(9.0), before]
+    assert runner.comparison(slow_then_fast, [stored_run(1.0)])[-1].startswith("0 figures")
 
 
 @pytest.mark.parametrize("change", [{"machine": "another"}, {"busy": True}, {"cores": 1000}])
-def test_rows_of_other_machines_and_of_busy_ones_are_not_compared(runner, stored_line, change):
-    before, now = stored_line([1.0], [2.0]), stored_line([2.0], [2.0])
-    assert runner.comparison([before], [now])[-1] == "1 of 1 rows got slower."
-    for pair in ((before, now | change), (before | change, now)):
-        [said] = runner.comparison(pair[:1], pair[1:])
-        assert said.startswith("No row is comparable")
+def test_runs_of_other_machines_and_of_busy_ones_are_not_compared(runner, stored_run, change):
+    for pair in (
+        ([stored_run(1.0)], [stored_run(2.0, **change)]),
+        ([stored_run(1.0, **change)], [stored_run(2.0)]),
+    ):
+        [said] = runner.comparison(*pair)
+        assert said.startswith("No run is comparable")
 
 
-def test_the_last_row_of_a_work_counts(runner, stored_line):
-    fast, slow = stored_line([1.0], [2.0]), stored_line([2.0], [2.0])
-    assert runner.comparison([fast, slow], [slow]) == ["0 of 1 rows got slower."]
-
-
-def test_a_broken_file_loses_no_row(runner, stored_line, tmp_path):
-    path = tmp_path / "speed.jsonl"
-    line = stored_line([1.0], [2.0])
-    runner.append(path, line)
+def test_a_broken_file_loses_no_run(runner, stored_run, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    run = stored_run(1.0)
+    runner.append(path, run)
     whole = path.read_text()
     path.write_text(whole + "[1, 2]\n" + whole[: len(whole) // 2])
-    runner.append(path, line)
-    rows, broken = runner.stored(path)
-    assert rows == [line, line]
+    runner.append(path, run)
+    runs, broken = runner.stored(path)
+    assert runs == [run, run]
     assert broken == [2, 3]
     assert runner.stored(tmp_path / "none") == ([], [])
 
 
-def test_the_site_shows_the_last_quiet_row(runner, stored_line, tmp_path, monkeypatch):
+def test_the_site_shows_the_last_quiet_run_and_its_aims(runner, stored_run, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER.parent / "docs" / "_ext"))
     read = importlib.import_module("records_read")
     monkeypatch.setattr(read, "RECORDS", tmp_path)
-    assert read.speed_summary() == "No run of the speed table is stored yet."
-    for line in (
-        stored_line([1.0], [2.0]),
-        stored_line([0.5], [2.0]),
-        stored_line([9.0], [2.0]) | {"busy": True},
-        stored_line([1.0], []) | {"work": "another", "peer": "who is not installed"},
+    assert read.tasks_summary() == "No run is stored yet."
+    aims = {"aims": [["a peer", 3.0, "fit"], ["a peer", 10.0, "fit"]]}
+    for run in (
+        stored_run(1.0, **aims),
+        stored_run(0.5, **aims, predict=0.25, peak_mb=1500.0),
+        stored_run(9.0, **aims, busy=True),
+        stored_run(2.0, method="a peer"),
     ):
-        runner.append(tmp_path / "speed.jsonl", line)
-    _, body = read.speed_table("part")
+        runner.append(tmp_path / "whole-tasks.jsonl", run)
+    _, body = read.task_table("a task")
     assert body == [
-        ["work", "1", "500 ms", "peer, 2 s", "**4×**", "2×"],
-        ["another", "1", "1 s", "who is not installed, –", "–", "2×"],
+        ["1 000", "mercer", "500 ms", "250 ms", "0.5000", "1.50 GB"],
+        ["1 000", "a peer", "2 s", "–", "0.5000", "–"],
     ]
-    assert read.speed_summary().startswith("2 rows of 2026-01-01; 1 of 1 reach")
+    assert read.task_aims("a task") == [
+        "mercer, 1 000 rows: fit of a peer is 4 times as large (aim 3): **reached**.",
+        "mercer, 1 000 rows: fit of a peer is 4 times as large (aim 10): **missed**.",
+    ]
+    assert read.tasks_summary().startswith("2 runs of 2026-01-01; 1 of 2 aims are reached.")
 
 
-def test_an_interrupted_run_keeps_its_rows(runner, tmp_path, monkeypatch, capsys):
-    def rows_from(part, quick, limit):
-        yield runner.Row("work", (1.0,), "peer", (), note="peer did not run")
+def test_an_interrupted_run_keeps_what_was_measured(runner, tmp_path, monkeypatch, capsys):
+    def runs_of(task, limit, most_rows):
+        yield {"task": task.name, "rows": 1, "method": "mercer", "aims": [], "busy": True}
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "rows_from", rows_from)
-    monkeypatch.setattr(runner, "busy_share", lambda: 0.5)
-    path = tmp_path / "speed.jsonl"
+    monkeypatch.setattr(runner, "runs_of", runs_of)
+    path = tmp_path / "runs.jsonl"
     runner.main(["--file", str(path)])
-    [row] = map(json.loads, path.read_text().splitlines())
-    assert row["busy"]
-    assert row["ratio"] is None
-    told = capsys.readouterr().out
-    assert "Interrupted: 1 rows are kept." in told
-    assert "peer did not run" in told
-    assert "others use 50% of the processors" in told
-
-
-def test_a_part_that_fails_or_takes_too_long_ends_alone(runner, tmp_path, monkeypatch, capsys):
-    part = runner.Part("no_such_script", "nothing", 1.0)
-    assert list(runner.rows_from(part, True, 60.0)) == []
-    assert "no_such_script ended with 1" in capsys.readouterr().out
-    assert list(runner.rows_from(runner.PARTS[0], True, 0.05)) == []
-    assert "ended with -9" in capsys.readouterr().out
-
-
-def test_a_goal_is_a_peer_of_so_many_seconds(runner):
-    row = runner.Row.goal("work", [0.5, 0.25, 1.0], 1.0)
-    assert row.ratio == 2.0
-    assert row.between == (1.0, 4.0)
+    [run] = map(json.loads, path.read_text().splitlines())
+    assert run["busy"]
+    assert "Interrupted: 1 runs are kept." in capsys.readouterr().out

@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from _side_by_side import Row, environment, table
+from _side_by_side import environment, table
 from mercer import datasets
 from mercer.designs import Binned, Dense, Design
 from mercer.losses import Logistic, Loss, Squared, SquaredHinge
@@ -239,79 +239,6 @@ def compared(seconds: dict[str, float]) -> dict[str, str]:
     if ours and two:
         entries["1 / 2 threads"] = f"{ours / two:.2f}x"
     return entries
-
-
-# -- lines of the speed table ----------------------------------------------------------------------
-
-# (Data, features, γ or None for that of the data, grids, loss, shares of the strength that leaves
-# no weight). Peers that take longer than the cap have a ratio that is "at least".
-PROBLEMS = (
-    ("ijcnn1-train", "binning", 2.0, 128, "squared_hinge", (0.1, 0.01, 0.001)),
-    ("ijcnn1-train", "binning", 2.0, 128, "logistic", (0.01,)),
-    ("ijcnn1-train", "binning", 2.0, 128, "squared", (0.01,)),
-    ("cod-rna-train", "binning", None, 256, "squared_hinge", (0.01,)),
-    ("covtype-sample", "binning", None, 256, "logistic", (0.01,)),
-    ("letter", "binning", None, 256, "squared_hinge", (0.1,)),
-    ("cod-rna-train", "fourier", None, 0, "logistic", (0.1,)),
-    ("covtype-sample", "fourier", None, 0, "logistic", (0.1,)),
-)
-FASTER = {"binning": 3.0, "fourier": 2.0}  # than the best peer, at least
-SHORT_CAP, SHORT_TOL, SHORT_BUDGET = 25.0, 1e-6, 10.0  # seconds, gap, seconds of repeats
-
-
-def speed_rows(quick: bool = False) -> Iterator[Row]:
-    """Lines of the speed table."""
-    for name, kind, gamma, grids, loss_name, shares in PROBLEMS[:1] if quick else PROBLEMS:
-        names, loss = contenders(loss_name), LOSSES[loss_name]
-        warm_up(names, loss)
-        grids = 4 if quick else grids
-        given = argparse.Namespace(seed=100, gamma=gamma, features=[kind], grids=grids)
-        [(_, design, matrix, y)] = matrices(name, given)
-        y = y - y.mean(axis=0) if loss_name == "squared" else y
-        largest = Problem(design, y, loss, L1(1.0), None, False).alpha_max()
-        for share in shares:
-            task = Task(design, matrix, y, loss, share * largest)
-            work = f"L1, {name} {kind}, {loss_name}, {share:g} of the largest strength"
-            tol = 1e-2 if quick else SHORT_TOL
-            yield from short_rows(work, names, task, tol, FASTER[kind])
-
-
-def short_rows(
-    work: str, names: dict[str, Solve], task: Task, tol: float, faster: float
-) -> Iterator[Row]:
-    """Ours against the best peer, and on two threads against one; up to three repeats.
-
-    Peers have stopping rules of their own: who misses the gap is asked for a tenth of it.
-    """
-    asked = dict.fromkeys(names, tol)
-    seconds: dict[str, tuple[float, ...]] = dict.fromkeys(names, ())
-    notes, start = [], time.perf_counter()
-    for repeat in range(3):
-        if repeat and time.perf_counter() - start > SHORT_BUDGET:
-            break
-        for name, solve in names.items():
-            if repeat and not seconds[name]:
-                continue
-            answer = timed(solve, task, asked[name], SHORT_CAP)
-            while answer and task.gap(answer[1]) > SLACK * tol and asked[name] > 1e-3 * tol:
-                asked[name] /= 10
-                answer = timed(solve, task, asked[name], SHORT_CAP)
-            if answer is None:
-                notes.append(f"{name} stopped at {SHORT_CAP:.0f} s")
-            elif task.gap(answer[1]) > SLACK * tol:
-                notes.append(f"{name} missed the gap")
-            else:
-                seconds[name] += (answer[0],)
-    missing = {"squared_hinge": ()}.get(task.loss.name, ("celer", "skglm"))
-    notes += [f"{name} not installed" for name in missing if name not in names]
-    peers = {n: t for n, t in seconds.items() if t and not n.startswith(OURS)}
-    best = min(peers, key=lambda name: min(peers[name]), default="")
-    theirs = peers.get(best, ())
-    if not theirs and any("stopped" in note for note in notes):
-        best, theirs = f"any, at least {SHORT_CAP:.0f} s", (SHORT_CAP,)
-    yield Row(work, seconds[OURS], best, theirs, faster, 1, "; ".join(notes))
-    two = seconds[f"{OURS}, 2 threads"]
-    yield Row(work, two, "its own one thread", seconds[OURS], 1.6, 2)
 
 
 def main() -> None:
