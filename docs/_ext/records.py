@@ -31,6 +31,15 @@ class RecordSummary(Directive):
         return _parsed(self, [records_read.summary(self.arguments[0])])
 
 
+class RecordWins(Directive):
+    """On how many tables of a record ours has the lower error than each rival."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return _parsed(self, _table(*records_read.wins_of(self.arguments[0])))
+
+
 class RecordRuns(Directive):
     """Runs of a record: a row each with ``:columns:``, or a row per method and a column per task
     with the one number that ``:measure:`` names."""
@@ -81,6 +90,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("record-table", RecordTable)
     app.add_directive("record-summary", RecordSummary)
     app.add_directive("record-runs", RecordRuns)
+    app.add_directive("record-wins", RecordWins)
     app.add_directive("record-tasks", RecordTasks)
     app.add_directive("record-elo", RecordElo)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -97,6 +97,27 @@ def _cell(value: Any, column: str) -> str:
     return f"{value / 1000 if column == 'peak_mb' else value:.3g}"
 
 
+def wins_of(name: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a record: on how many tables ours has the lower error, by rival."""
+    runs = read(name)["runs"]
+    errors, seconds = means(runs, "error"), means(runs, "fit_seconds")
+    body = []
+    for rival in contenders(runs)[1:]:
+        tables = [data for data, row in errors.items() if OURS in row and rival in row]
+        pairs = [(errors[data][OURS], errors[data][rival]) for data in tables]
+        logarithms = [math.log(ours / theirs) for ours, theirs in pairs if ours and theirs]
+        times = [seconds[data][OURS] / seconds[data][rival] for data in tables]
+        body.append(
+            [
+                rival,
+                f"{sum(ours < theirs for ours, theirs in pairs)} of {len(tables)}",
+                f"{math.exp(statistics.fmean(logarithms)):.3f}",
+                f"{statistics.median(times):.2g}",
+            ]
+        )
+    return ["rival", "lower error", "ratio of errors, mean", "ratio of fit times, median"], body
+
+
 def elo_table() -> tuple[list[str], list[list[str]]]:
     """Header and rows of the Elo ratings that ``benchmarks/elo.py`` computes."""
     rows = runpy.run_path(str(RECORDS.parent / "elo.py"))["rated"]()
@@ -223,6 +244,29 @@ def draw_errors(name: str) -> None:
     ax.set_xlabel("error relative to the lowest (3 and more at the edge)")
     ax.grid(axis="y", alpha=0.3)
     ax.legend(loc="lower right", fontsize=8)
+
+
+def draw_errors_and_seconds(name: str) -> None:
+    """Error relative to the lowest, geometric mean, against median seconds of a fit."""
+    import matplotlib.pyplot as plt
+
+    runs = read(name)["runs"]
+    errors, seconds, names = means(runs, "error"), means(runs, "fit_seconds"), contenders(runs)
+    shared = [
+        data for data, row in errors.items() if set(names) <= set(row) and min(row.values()) > 0
+    ]
+    _, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    for place, method in enumerate(names):
+        ratios = [errors[data][method] / min(errors[data].values()) for data in shared]
+        y = math.exp(statistics.fmean(map(math.log, ratios)))
+        x = statistics.median(seconds[data][method] for data in shared)
+        ax.scatter(x, y, s=70, marker="os^Dv"[place % 5], zorder=3)
+        ax.annotate(method, (x, y), xytext=(8, -4), textcoords="offset points")
+    ax.set_xscale("log")
+    ax.margins(0.25, 0.15)
+    ax.set_xlabel(f"seconds of a fit, median of {len(shared)} tables")
+    ax.set_ylabel("error relative to the lowest")
+    ax.grid(alpha=0.3)
 
 
 def draw_learning_curves() -> None:
