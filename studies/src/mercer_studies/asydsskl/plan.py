@@ -48,7 +48,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     >>> [stage.name for stage in found]
     ['generated-classes, threads', 'generated-regression, threads']
     """
-    scale = SCALES[selected.scale]
+    scale = selected.scale_of(SCALES)
     figures = _figures(selected)
 
     def plans(names: Iterable[str]) -> list[_Plan]:
