@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from mercer import datasets
 from mercer.cli.app import app
 from mercer.compare import records
-from mercer_studies import papers, report, sources, timing
+from mercer_studies import measures, papers, report, sources, timing
 from mercer_studies.asydsskl.grid import SCALES
 from mercer_studies.cli import reproduce
 from mercer_studies.runner import Progress
@@ -255,7 +255,7 @@ def test_records_of_something_else_are_refused_and_kept(tmp_path):
     [(4.4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2 h"), (3e5, "3 days")],
 )
 def test_time_left_is_told_in_one_number_and_a_unit(seconds, text):
-    assert reproduce._duration(seconds) == text
+    assert measures.duration(seconds) == text
 
 
 def test_points_of_authors_who_gave_none_are_refused(tmp_path):

@@ -289,6 +289,8 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     from rich.table import Column
     from rich.text import Text
 
+    from mercer_studies.measures import duration
+
     class Doing(ProgressColumn):
         """What is being done: the column that gives way on a narrow terminal."""
 
@@ -309,7 +311,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
         def on_progress(progress: Progress) -> None:
             nonlocal last
-            left = _duration(progress.left)
+            left = duration(progress.left)
             bar.update(task, completed=progress.share, description=progress.text, left=left)
             stage = progress.text.partition(":")[0]
             if not console.is_terminal and stage != last:
@@ -317,15 +319,6 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
             last = stage
 
         yield on_progress
-
-
-def _duration(seconds: float) -> str:
-    """Two digits at most, and a unit."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
 def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
