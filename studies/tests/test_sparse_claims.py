@@ -76,6 +76,16 @@ def test_claim_on_the_tables_fails_where_records_say_so(name, changes, said):
     assert verdict(name, made.row(**changes)) == said
 
 
+def test_claims_name_the_rows_of_an_exact_kernel_that_has_fewer():
+    runs = [made.cell(family, "gaussian", error=0.1, size=9) for family in ("kernel", "sparse")]
+    for rows, said in ((400, True), (800, False)):
+        runs[0] |= {"rows": rows}
+        judged = {one.claim.name: one for one in judge(claims.CLAIMS, runs)}
+        for name in ("kernel-error", "fewer-vectors", "kernel-prediction"):
+            [finding] = judged[name].findings
+            assert finding.numbers.endswith("; Kernel has 400 rows, Sparse-RF 800") == said
+
+
 @pytest.mark.parametrize(
     ("norm", "kept", "said"),
     [(20.0, 57, HELD), (2.0, 57, PARTLY), (20.0, 40, PARTLY), (2.0, 40, NOT_HELD)],
