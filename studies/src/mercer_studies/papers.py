@@ -25,8 +25,7 @@ PAPERS: dict[str, str] = {
 
 Scale = TypeVar("Scale", bound=Any)
 
-_TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
-_KIND = re.compile(r"(tuple\[)?(int|float|str)(, \.\.\.\])?( \| None)?")  # that a text can set
+_KIND = re.compile(r"(tuple\[)?(int|float)(, \.\.\.\])?( \| None)?")  # fields that are numbers
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Selected:
         Raises
         ------
         ValueError
-            If a field is unknown, cannot be set by a text, or its value is of another type.
+            If there is no such field of numbers, or its value is of another type.
         """
         scale = scales[self.scale]
         kinds = {one.name: str(one.type) for one in fields(scale)}
@@ -181,11 +180,11 @@ def hint(given: object, known: Sequence[object]) -> str:
 
 
 def _value(name: str, kind: str, text: str) -> Any:
-    """A field of a scale from text: numbers or names with commas between them; "all" is None."""
+    """A field of a scale from text: numbers with commas between them; "all" is None."""
     if text == "all" and kind.endswith("| None"):
         return None
     many = kind.startswith("tuple")
-    make = _TYPES[_KIND.fullmatch(kind)[2]]  # type: ignore[index]  # checked by the caller
+    make = float if "float" in kind else int
     try:
         found = tuple(make(part) for part in text.split(","))
     except ValueError:

@@ -58,7 +58,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     found: list[Stage] = []
     notes: list[str] = []
     if 1 in figures:
-        shown = plans(scale.curve_data)
+        shown = plans(selected.datasets or scale.curve_data)
         answered = {plan.source.name for plan in plans(scale.answer_data)}
         for plan in shown:
             found.append(plan.curves())
