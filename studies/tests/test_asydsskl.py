@@ -360,6 +360,11 @@ def test_parts_of_the_study_can_be_asked_for(selected, kinds):
     assert {stage.name.split(", ")[1] for stage in stages} == kinds
 
 
+def test_figure_1_is_run_on_any_declared_set():
+    selected = Selected("laptop", figures=(1,), datasets=("cod-rna-train",))
+    assert [stage.name for stage in plan.stages(selected)[0]] == ["cod-rna-train, training"]
+
+
 def test_one_data_set_can_be_asked_for():
     stages, notes = plan.stages(Selected("laptop", datasets=("mnist",)))
     assert [stage.name for stage in stages] == ["mnist, training"]

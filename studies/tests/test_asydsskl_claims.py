@@ -272,6 +272,19 @@ def test_sentences_follow_the_records():
     assert "on 0 of 1 data sets" in same
 
 
+def test_sentence_counts_methods_that_end_before_their_time():
+    some = data("some", n_train=1000)
+    runs = [
+        curve("asydsskl", [1.0], [0.2], cap=8.0, rows=900),
+        curve("svc", [1.0], [0.2], cap=8.0, rows=900, capped=True),
+        curve("svc", [1.0], [0.2], about=some, cap=90.0, rows=800),
+    ]
+    assert summary.shows(runs)[0] == (
+        "Methods that end before their limit of time: 1 of 2 within 8 s on toy (all 900 training "
+        "rows), 1 of 1 within 90 s on some (800 of 1,000 training rows)."
+    )
+
+
 @pytest.mark.parametrize(
     "module", [claims, page, summary, tables, asydsskl], ids=lambda m: m.__name__
 )

@@ -354,5 +354,17 @@ def test_sentences_are_computed_from_the_records():
     ]
 
 
+def test_sentence_says_what_the_papers_features_would_cost():
+    runs = sizes("features", {1024: [0.2], 2048: [0.1]})
+    for run, seconds in zip(runs, (10.0, 20.0), strict=True):
+        run |= {"seconds": {"fit": seconds}, "fitted_rows": 5000}
+        run["data"] = {**run["data"], "n_train": 5000}
+    assert summary.shows(runs) == [
+        "On toy all 5,000 training rows are fitted; random features reach p = 2,048 in 20 s, and "
+        "p = 16,384 would take about 3 min, as seconds grow like p^1.0."
+    ]
+    assert not summary.shows([run | {"fitted_rows": 4000} for run in runs])
+
+
 def test_example_of_the_sentences_runs():
     assert doctest.testmod(summary).failed == 0

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import requests
@@ -19,8 +20,10 @@ from typer.testing import CliRunner
 from mercer import datasets
 from mercer.cli.app import app
 from mercer.compare import records
-from mercer_studies import sources, timing
+from mercer_studies import measures, papers, report, sources, timing
+from mercer_studies.asydsskl.grid import SCALES
 from mercer_studies.cli import reproduce
+from mercer_studies.random_binning import grid as random_binning
 from mercer_studies.runner import Progress
 
 QUICK = ("--scale", "tiny", "--datasets", "generated-regression", "--n-jobs", "1")
@@ -145,6 +148,7 @@ def test_missing_data_are_named_and_the_rest_is_run(tmp_path, monkeypatch):
     alone = mercer(*arguments, "--datasets", "susy-sample", "--out", "other")
     assert alone.exit_code == 1
     assert alone.stderr.count("susy-sample: not at hand") == 1
+    assert alone.stderr.count("\n") == 1
 
 
 def test_missing_data_are_one_sentence_and_no_download_is_tried(monkeypatch, tmp_path):
@@ -171,6 +175,39 @@ def test_data_are_fetched_where_their_home_answers(monkeypatch, tmp_path):
     assert not sources.Source("susy-sample").is_available()
 
 
+def test_records_and_page_tell_the_options_that_made_them(tmp_path):
+    options = ("--figure", "4", "--set", "theorem-trials=1", "--set", "sizes=8")
+    done = mercer(*QUICK, *options, "--remark", "shared with other work", "--out", "there")
+    assert done.exit_code == 0, done.output
+    found = records.read(tmp_path / "there" / LINES)
+    assert {run["size"] for run in found} == {8, 6}
+    assert {run["remark"] for run in found} == {"shared with other work"}
+    selected = "--figure 4 --datasets generated-regression --set theorem_trials=1 --set sizes=8"
+    assert {run["options"] for run in found} == {selected}
+    laptop = {**found[0], "scale": "tiny", "options": "--figure 3"}
+    first, second, _ = _commands(report.build([*found, laptop]))
+    assert first == "mercer reproduce random-binning --scale tiny --figure 3 --out tiny"
+    assert second == f"mercer reproduce random-binning --scale tiny {selected} --out tiny --resume"
+
+
+def _commands(made):
+    """Commands under the last heading of a page."""
+    return made.markdown().split("```")[-2].strip().splitlines()[-3:]
+
+
+def test_no_limit_is_all():
+    scale = papers.Selected("laptop", settings=(("rows", "all"), ("cap", "9"))).scale_of(SCALES)
+    assert (scale.rows, scale.cap) == (None, 9.0)
+    assert replace(scale, rows=12_000, cap=8.0) == SCALES["laptop"]
+
+
+def test_yes_and_no_set_a_switch():
+    known = random_binning.SCALES
+    for text, value in (("yes", True), ("no", False)):
+        scale = papers.Selected("laptop", settings=(("whole_grid", text),)).scale_of(known)
+        assert scale == replace(known["laptop"], whole_grid=value)
+
+
 def test_authors_points_are_drawn_beside_ours(tmp_path):
     head = "figure,method,dataset,split,R,D,sigma_column,lambda,perf,train_time_s,test_time_s"
     (tmp_path / "points.csv").write_text(f"{head}\nfig5,FOURIER,cadata,test,8,8,1,0.01,0.3,1,1\n")
@@ -188,6 +225,12 @@ def test_authors_points_are_drawn_beside_ours(tmp_path):
         (["--datasets", ","], 2, "--datasets must name at least one"),
         (["--n-jobs", "0"], 1, "n_jobs must not be 0"),
         (["--data", "nowhere"], 1, "--data must be a folder; got nowhere"),
+        (["--set", "seeds"], 2, "--set must be NAME=VALUE; got 'seeds'"),
+        (["--set", "seed=1"], 1, "--set has no 'seed'; did you mean seeds?"),
+        (["--set", "limited=1"], 1, "--set limited must be bool; got '1'"),
+        (["--set", "seeds=one"], 1, "--set seeds must be tuple[int, ...]; got 'one'"),
+        (["--set", "exact_rows=1,2"], 1, "--set exact_rows must be int; got '1,2'"),
+        (["--set", "exact_rows=all"], 1, "--set exact_rows must be int; got 'all'"),
         (["--reference", "nowhere.csv"], 1, "nowhere.csv"),
         (["--reference", "wrong.csv"], 1, "wrong.csv"),
         (["--out", "wrong.csv"], 1, "is not a folder"),
@@ -221,7 +264,7 @@ def test_records_of_something_else_are_refused_and_kept(tmp_path):
     [(4.4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2 h"), (3e5, "3 days")],
 )
 def test_time_left_is_told_in_one_number_and_a_unit(seconds, text):
-    assert reproduce._duration(seconds) == text
+    assert measures.duration(seconds) == text
 
 
 def test_points_of_authors_who_gave_none_are_refused(tmp_path):

@@ -324,6 +324,18 @@ def test_sentences_count_where_random_binning_leads():
     ]
 
 
+def test_sentence_says_what_all_rows_would_cost_the_exact_kernel():
+    runs = [
+        made.record("exact", size=None, gamma=gamma, rows=rows, fit=fit)
+        for gamma, rows, fit in ((0.5, 100, 1.0), (1.0, 100, 1.0), (1.0, 200, 8.0))
+    ]
+    assert summary.shows(runs) == [
+        "The exact kernel is fitted to 200 of 1,000 training rows of toy (all would take about "
+        "17 min by rows^3.0, from 100 rows on)."
+    ]
+    assert not summary.shows([run | {"data": made.data(n_train=200)} for run in runs])
+
+
 def test_sentences_compare_rounds_with_the_guarantee():
     assert summary.shows([simulated({2: 40, 4: 40})]) == [
         "Simulated processors with safe steps on random binning reach 0.56 to 1.11 times S(τ), at "

@@ -13,7 +13,7 @@ from mercer.plots import save_figure
 from mercer_studies import report
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, judge
 from mercer_studies.queries import error
-from mercer_studies.sparse_features import claims, reference, tables
+from mercer_studies.sparse_features import claims, reference, summary, tables
 from mercer_studies.sparse_features import figures as sparse_features
 
 STUDY = made.study()
@@ -22,6 +22,23 @@ STUDY = made.study()
 def verdict(name, records):
     [judged] = [j for j in judge(claims.CLAIMS, records) if j.claim.name == name]
     return judged.verdict
+
+
+# --- sentences --------------------------------------------------------------------------------
+
+
+def test_sentence_says_what_all_rows_would_cost(monkeypatch):
+    monkeypatch.setattr(summary, "ROWS_POWER", 1.0)
+    runs = [made.cell("kernel", "gaussian", error=0.1, size=9, rows=400)]
+    sparse = made.cell("sparse", "gaussian", error=0.1, size=9, fit=48.0, n_drawn=10_000)
+    assert summary.shows([*runs, sparse, sparse]) == [
+        "Table 2, toy: 10,000 features on 800 of 1,000 training rows, 400 for the exact kernel; "
+        "all rows would take Sparse-RF about 2 min for four λ and three kernels, as its seconds "
+        "grow like rows^1."
+    ]
+    assert summary.shows([sparse | {"n_drawn": 500, "data": made.data(n_train=800)}]) == [
+        "Table 2, toy: 500 features on all 800 training rows."
+    ]
 
 
 # --- claims ----------------------------------------------------------------------------------
@@ -57,6 +74,16 @@ def test_every_claim_holds_on_records_that_are_as_claimed():
 )
 def test_claim_on_the_tables_fails_where_records_say_so(name, changes, said):
     assert verdict(name, made.row(**changes)) == said
+
+
+def test_claims_name_the_rows_of_an_exact_kernel_that_has_fewer():
+    runs = [made.cell(family, "gaussian", error=0.1, size=9) for family in ("kernel", "sparse")]
+    for rows, said in ((400, True), (800, False)):
+        runs[0] |= {"rows": rows}
+        judged = {one.claim.name: one for one in judge(claims.CLAIMS, runs)}
+        for name in ("kernel-error", "fewer-vectors", "kernel-prediction"):
+            [finding] = judged[name].findings
+            assert finding.numbers.endswith("; Kernel has 400 rows, Sparse-RF 800") == said
 
 
 @pytest.mark.parametrize(

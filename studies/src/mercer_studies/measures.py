@@ -12,6 +12,7 @@ from mercer_studies.queries import error, is_regression
 __all__ = [
     "TIE",
     "UNEVEN",
+    "duration",
     "is_lower",
     "median_factor",
     "percent",
@@ -52,6 +53,21 @@ def is_lower(ours: float, theirs: float, run: Record) -> bool:
     (False, True)
     """
     return ours + tie(run, ours) < theirs
+
+
+def duration(seconds: float) -> str:
+    """A time in two digits at most, and a unit.
+
+    Examples
+    --------
+    >>> duration(4.4), duration(7200)
+    ('4 s', '2 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
 def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:

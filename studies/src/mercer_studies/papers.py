@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any, TypeVar
 
 from mercer_studies.page import Page
 from mercer_studies.runner import Stage
@@ -20,6 +22,11 @@ PAPERS: dict[str, str] = {
     "block-descent": "block_descent",
 }
 """Names of papers, and the modules here that hold them."""
+
+Scale = TypeVar("Scale", bound=Any)
+
+_KIND = re.compile(r"bool|(tuple\[)?(int|float)(, \.\.\.\])?( \| None)?")  # that a text can set
+_WORDS = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Selected:
     datasets : tuple of str, default=()
         Empty for those of the scale.
     n_jobs : int or None, default=None
+    settings : tuple of (str, str), default=()
+        Fields of the scale by name, and the texts of their values.
     """
 
     scale: str = "laptop"
@@ -44,6 +53,46 @@ class Selected:
     datasets: tuple[str, ...] = ()
     n_jobs: int | None = None
     tables: tuple[int, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def options(self) -> str:
+        """Options of ``mercer reproduce`` that select this part, without the scale.
+
+        Examples
+        --------
+        >>> Selected(figures=(1,), settings=(("rows", "500"),)).options
+        '--figure 1 --set rows=500'
+        """
+        found = [f"--protocol {name}" for name in self.protocols]
+        found += [f"--figure {number}" for number in self.figures]
+        found += [f"--table {number}" for number in self.tables]
+        if self.datasets:
+            found.append(f"--datasets {','.join(self.datasets)}")
+        return " ".join([*found, *(f"--set {name}={text}" for name, text in self.settings)])
+
+    def scale_of(self, scales: Mapping[str, Scale]) -> Scale:
+        """The scale with the fields that ``settings`` changes.
+
+        Parameters
+        ----------
+        scales : mapping of str to dataclass
+            The scales of the paper by name.
+
+        Raises
+        ------
+        ValueError
+            If there is no such field, or its value is of another type.
+        """
+        scale = scales[self.scale]
+        kinds = {one.name: str(one.type) for one in fields(scale)}
+        kinds = {name: kind for name, kind in kinds.items() if _KIND.fullmatch(kind)}
+        changed = {}
+        for name, text in self.settings:
+            if name not in kinds:
+                raise ValueError(f"--set has no {name!r}; {hint(name, list(kinds))}")
+            changed[name] = _value(name, kinds[name], text)
+        return replace(scale, **changed)
 
 
 @dataclass(frozen=True)
@@ -96,10 +145,8 @@ class Paper:
         ):
             for value in given:
                 if value not in known:
-                    near = get_close_matches(str(value), map(str, known), n=1, cutoff=0.5)
-                    names = ", ".join(map(str, known)) or "none"
-                    hint = f"did you mean {near[0]}?" if near else f"there are {names}."
-                    raise ValueError(f"{option} has no {value!r} for {self.name}; {hint}")
+                    near = hint(value, known)
+                    raise ValueError(f"{option} has no {value!r} for {self.name}; {near}")
 
 
 def get(name: str) -> Paper:
@@ -116,7 +163,35 @@ def get(name: str) -> Paper:
     (2, 3, 4, 5, 6)
     """
     if name not in PAPERS:
-        near = get_close_matches(name, PAPERS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PAPERS)}."
-        raise ValueError(f"no paper is called {name!r}; {hint}")
+        raise ValueError(f"no paper is called {name!r}; {hint(name, list(PAPERS))}")
     return import_module(f"mercer_studies.{PAPERS[name]}").PAPER
+
+
+def hint(given: object, known: Sequence[object]) -> str:
+    """The known name that is nearest to a wrong one, or all of them.
+
+    Examples
+    --------
+    >>> hint("row", ["rows", "seeds"]), hint("x", ["rows", "seeds"])
+    ('did you mean rows?', 'there are rows, seeds.')
+    """
+    near = get_close_matches(str(given), map(str, known), n=1, cutoff=0.5)
+    names = ", ".join(map(str, known)) or "none"
+    return f"did you mean {near[0]}?" if near else f"there are {names}."
+
+
+def _value(name: str, kind: str, text: str) -> Any:
+    """A field of a scale from text: "yes" or "no", or numbers; "all" is None."""
+    if text == "all" and kind.endswith("| None"):
+        return None
+    if kind == "bool" and text in _WORDS:
+        return _WORDS[text]
+    many = kind.startswith("tuple")
+    make = float if "float" in kind else int
+    try:
+        found = tuple(make(part) for part in text.split(",") if kind != "bool")
+    except ValueError:
+        found = ()
+    if not found or (len(found) > 1 and not many):
+        raise ValueError(f"--set {name} must be {kind}; got {text!r}.")
+    return found if many else found[0]

@@ -26,6 +26,7 @@ __all__ = [
     "paper_name",
     "score",
     "select",
+    "training_rows",
 ]
 
 Record = Mapping[str, Any]
@@ -178,6 +179,24 @@ def by_data(records: Iterable[Record]) -> dict[str, list[Record]]:
     for record in records:
         found.setdefault(record["data"]["name"], []).append(record)
     return found
+
+
+def training_rows(records: Iterable[Record]) -> int:
+    """Training rows of one data set, whether fitted or not; 0 if no record has their number.
+
+    Reduced records have it where the data set comes first.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Examples
+    --------
+    >>> training_rows([{"data": {"name": "a"}}, {"data": {"name": "a", "n_train": 9}}])
+    9
+    """
+    known = (record["data"].get("n_train") for record in records)
+    return next((number for number in known if number), 0)
 
 
 def paper_name(record: Record) -> str:

@@ -25,8 +25,8 @@ Record = Mapping[str, Any]
 _KIND = "mercer reproduce"
 _DIGITS = 6  # significant digits of a reduced record: claims and tables show at most four
 _REPEATED = (
-    *("record", "paper", "scale", "run", "versions", "machine", "remark", "protocol"),
-    *("label", "figures", "data"),
+    *("record", "paper", "scale", "options", "run", "versions", "machine", "remark"),
+    *("protocol", "label", "figures", "data"),
 )
 """Entries that a reduced record has only where they differ from those of the line before; null
 stands for none."""

@@ -269,7 +269,8 @@ def run(
         study.leave_out_missing(stages, on_note)
         for position, stage in enumerate(stages):
             study.do(stage, stages[position + 1 :])
-    study.finish()
+    if file.records:
+        study.finish()
     return Outcome(file.records, study.n_new, study.notes)
 
 

@@ -229,9 +229,14 @@ def _warnings(records: Sequence[Record]) -> list[list[object]]:
 
 def again(page: Page, records: Sequence[Record], reference: str | Path | None) -> Section:
     """The commands that make this page."""
-    scales = sorted({str(record.get("scale")) for record in records})
+    chosen = sorted({(str(r.get("scale")), str(r.get("options") or "")) for r in records})
+    scales = list(dict.fromkeys(scale for scale, _ in chosen))
     beside = " --reference POINTS.csv" if reference is not None else ""
-    lines = [f"mercer reproduce {page.paper} --scale {scale} --out {scale}" for scale in scales]
+    lines = []
+    for place, (scale, options) in enumerate(chosen):
+        resume = ["--resume"] if place and chosen[place - 1][0] == scale else []
+        words = [page.paper, f"--scale {scale}", options, f"--out {scale}", *resume]
+        lines.append(f"mercer reproduce {' '.join(word for word in words if word)}")
     lines.append(f"mercer report {' '.join(scales)}{beside} --out report.html")
     text = (
         "The seeds are fixed: scores come out again up to rounding, times are those of the machine."

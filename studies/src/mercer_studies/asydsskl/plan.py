@@ -48,7 +48,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     >>> [stage.name for stage in found]
     ['generated-classes, threads', 'generated-regression, threads']
     """
-    scale = SCALES[selected.scale]
+    scale = selected.scale_of(SCALES)
     figures = _figures(selected)
 
     def plans(names: Iterable[str]) -> list[_Plan]:
@@ -58,7 +58,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     found: list[Stage] = []
     notes: list[str] = []
     if 1 in figures:
-        shown = plans(scale.curve_data)
+        shown = plans(selected.datasets or scale.curve_data)
         answered = {plan.source.name for plan in plans(scale.answer_data)}
         for plan in shown:
             found.append(plan.curves())

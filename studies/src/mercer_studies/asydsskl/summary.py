@@ -11,7 +11,7 @@ from mercer_studies.asydsskl.claims import leaders
 from mercer_studies.asydsskl.figures import curves, speedups
 from mercer_studies.asydsskl.grid import METHODS
 from mercer_studies.asydsskl.robustness import LOSSES
-from mercer_studies.queries import by_data, error, listing, of_task
+from mercer_studies.queries import by_data, error, listing, of_task, training_rows
 
 __all__ = ["shows"]
 
@@ -30,7 +30,7 @@ def shows(records: Sequence[Record]) -> list[str]:
     >>> shows([])
     []
     """
-    parts = (_objectives, _steps, _rivals, _squared, _threads, _wrong)
+    parts = (_extent, _objectives, _steps, _rivals, _squared, _threads, _wrong)
     return [sentence for part in parts for sentence in part(records)]
 
 
@@ -44,6 +44,20 @@ def _pairs(records: Sequence[Record], one: str, other: str) -> Iterator[tuple[st
         found = [next((run for run in runs if run["method"] == m), None) for m in (one, other)]
         if found[0] and found[1]:
             yield name, found[0], found[1]
+
+
+def _extent(records: Sequence[Record]) -> Iterator[str]:
+    """Rows and time limits of the curves, and how many of them end before."""
+    said = []
+    for name, runs in by_data([run for run in curves(records) if "cap" in run]).items():
+        rows, whole = runs[0]["rows"], training_rows(runs)
+        part = f"all {whole:,}" if rows == whole else f"{rows:,} of {whole:,}"
+        ended = sum(not run["capped"] for run in runs)
+        said.append(
+            f"{ended} of {len(runs)} within {runs[0]['cap']:g} s on {name} ({part} training rows)"
+        )
+    if said:
+        yield f"Methods that end before their limit of time: {', '.join(said)}."
 
 
 def _objectives(records: Sequence[Record]) -> Iterator[str]:

@@ -40,7 +40,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     >>> [stage.name for stage in found]
     ['generated-classes, sizes', 'generated-reviews, sizes']
     """
-    scale = SCALES[selected.scale]
+    scale = selected.scale_of(SCALES)
     parts = _parts(selected)
     found: list[Stage] = []
     notes: list[str] = []

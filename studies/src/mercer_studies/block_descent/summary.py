@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mercer_studies.block_descent.figures import error_at
-from mercer_studies.block_descent.grid import METHODS
+from mercer_studies.block_descent.grid import METHODS, SCALES
 from mercer_studies.block_descent.tables import shown_error
-from mercer_studies.queries import of_task
+from mercer_studies.measures import duration, power_law
+from mercer_studies.queries import by_data, of_task, training_rows
 
 __all__ = ["shows"]
 
@@ -23,8 +26,31 @@ def shows(records: Sequence[Record]) -> list[str]:
     >>> shows([])
     []
     """
-    parts = (_bounds, _epochs, _errors, _paths)
+    parts = (_extent, _bounds, _epochs, _errors, _paths)
     return [sentence for part in parts for sentence in part(records)]
+
+
+def _extent(records: Sequence[Record]) -> Iterator[str]:
+    """Data of which all rows are fitted, and how long the largest system would take."""
+    most = SCALES["paper"].size
+    for name, runs in by_data(of_task(records, "curve", "sizes")).items():
+        whole = training_rows(runs)
+        own = [run for run in of_task(runs, "sizes") if run["method"] == "features"]
+        own = [run for run in own if run.get("fitted_rows") == whole]
+        sizes = sorted({run["size"] for run in own})
+        if len(sizes) < 2 or sizes[-1] >= most:
+            continue
+        seconds = [
+            float(np.mean([run["seconds"]["fit"] for run in own if run["size"] == size]))
+            for size in sizes
+        ]
+        power, _ = power_law(sizes, seconds)
+        spent = seconds[-1] * (most / sizes[-1]) ** power
+        yield (
+            f"On {name} all {whole:,} training rows are fitted; random features reach "
+            f"p = {sizes[-1]:,} in {duration(seconds[-1])}, and p = {most:,} would take about "
+            f"{duration(spent)}, as seconds grow like p^{power:.1f}."
+        )
 
 
 def _bounds(records: Sequence[Record]) -> Iterator[str]:

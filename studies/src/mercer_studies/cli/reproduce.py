@@ -23,7 +23,7 @@ from mercer.cli.outputs import FIGURE, Force, Output, check_outputs
 from mercer_studies.cli.report import claims_of, show_verdicts
 
 if TYPE_CHECKING:
-    from mercer_studies.papers import Paper
+    from mercer_studies.papers import Paper, Selected
     from mercer_studies.report import Report
     from mercer_studies.runner import Outcome, Progress
 
@@ -71,6 +71,23 @@ Datasets = Annotated[
     str | None,
     typer.Option("--datasets", metavar="NAMES", help="Some data sets, with commas between them."),
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A number, or numbers with commas between them, in place of the scale's: rows=9000, "
+        "seeds=0,1; all for no limit; repeatable.",
+    ),
+]
+Remark = Annotated[
+    str | None,
+    typer.Option(
+        "--remark",
+        metavar="TEXT",
+        help='Condition of the machine, shown beside the times: "shared with other work".',
+    ),
+]
 Reference = Annotated[
     Path | None,
     typer.Option("--reference", metavar="CSV", help="The authors' points, drawn beside ours."),
@@ -98,6 +115,8 @@ def reproduce(
     protocol: Protocol = None,
     data: DataFolder = None,
     datasets: Datasets = None,
+    settings: Settings = None,
+    remark: Remark = None,
     reference: Reference = None,
     out: Folder = Path("mercer-results"),
     resume: Resume = False,
@@ -125,6 +144,7 @@ def reproduce(
             datasets=_names(datasets),
             n_jobs=n_jobs,
             tables=tuple(dict.fromkeys(table or ())),
+            settings=_settings(settings),
         )
         found.check(selected)
         if reference is not None and found.page.read_reference is None:
@@ -139,7 +159,7 @@ def reproduce(
     outputs = [Output("--out", path, FIGURE) for path in drawn_before]
     check_outputs(outputs, {} if reference is None else {"--reference": reference}, force)
     with _data_folder(data):
-        outcome, limits = _run(found, selected, lines, resume)
+        outcome, limits = _run(found, selected, lines, resume, remark)
     made = build(outcome.records, reference)
     drawn = _draw(made, selected.figures, lines)
     if as_json:
@@ -177,6 +197,17 @@ def _names(text: str | None) -> tuple[str, ...]:
     return found
 
 
+def _settings(given: list[str] | None) -> tuple[tuple[str, str], ...]:
+    """Fields and values of ``--set``; of a repeated field the last value."""
+    found = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--set must be NAME=VALUE; got {text!r}.")
+        found[name.strip().replace("-", "_")] = value.strip()
+    return tuple(found.items())
+
+
 @contextmanager
 def _data_folder(folder: Path | None) -> Iterator[None]:
     """Let data be looked for in a folder while the study runs."""
@@ -198,11 +229,14 @@ def _data_folder(folder: Path | None) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcome, list[str]]:
+def _run(
+    paper: Paper, selected: Selected, lines: Path, resume: bool, remark: str | None
+) -> tuple[Outcome, list[str]]:
     """Do what is still to be done, with a progress bar."""
     from mercer_studies import runner
 
     stages, limits = paper.stages(selected)
+    common = {"scale": selected.scale, "options": selected.options, "remark": remark}
     written = 0
 
     def on_record(record: Record) -> None:
@@ -217,7 +251,7 @@ def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcom
                 lines,
                 resume=resume,
                 n_jobs=selected.n_jobs,
-                common={"scale": selected.scale},
+                common={name: text for name, text in common.items() if text},
                 on_record=on_record,
                 on_progress=on_progress,
                 on_note=lambda note: say(f"left out: {note}"),
@@ -255,6 +289,8 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     from rich.table import Column
     from rich.text import Text
 
+    from mercer_studies.measures import duration
+
     class Doing(ProgressColumn):
         """What is being done: the column that gives way on a narrow terminal."""
 
@@ -275,7 +311,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
         def on_progress(progress: Progress) -> None:
             nonlocal last
-            left = _duration(progress.left)
+            left = duration(progress.left)
             bar.update(task, completed=progress.share, description=progress.text, left=left)
             stage = progress.text.partition(":")[0]
             if not console.is_terminal and stage != last:
@@ -283,15 +319,6 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
             last = stage
 
         yield on_progress
-
-
-def _duration(seconds: float) -> str:
-    """Two digits at most, and a unit."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
 def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:

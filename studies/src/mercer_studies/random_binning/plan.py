@@ -43,7 +43,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     >>> [stage.name for stage in found]
     ['example']
     """
-    scale = SCALES[selected.scale]
+    scale = selected.scale_of(SCALES)
     protocols = selected.protocols or PROTOCOLS
     figures = selected.figures or FIGURES
     plans = [

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer_studies.queries import METHODS, by_data, error, over_seeds, select
+from mercer_studies.measures import duration, power_law
+from mercer_studies.queries import (
+    METHODS,
+    by_data,
+    error,
+    exact_kernel,
+    over_seeds,
+    select,
+    training_rows,
+)
 from mercer_studies.random_binning.figures import theorem_runs
 from mercer_studies.random_binning.speedup_figures import MODES, curves, guaranteed, kappa, speedups
 from mercer_studies.theory import binning_bound
@@ -27,7 +36,7 @@ def shows(records: Sequence[Record]) -> list[str]:
     >>> shows([])
     []
     """
-    parts = (_extent, _leaders, _rounds, _theorem)
+    parts = (_extent, _exact, _leaders, _rounds, _theorem)
     return [sentence for part in parts for sentence in part(records)]
 
 
@@ -48,6 +57,26 @@ def _extent(records: Sequence[Record]) -> Iterator[str]:
     if seeds:
         many = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
         yield f"Runs on equal terms have {many}, and the exact kernel one."
+
+
+def _exact(records: Sequence[Record]) -> Iterator[str]:
+    """Rows of the exact kernel where it cannot have all, and how long all would take."""
+    said = []
+    for name, known in by_data(select(records, protocol="published")).items():
+        runs = [run for run in known if run["method"] == "exact" and run.get("rows")]
+        most, whole = exact_kernel(runs), training_rows(known)
+        few = [run for run in runs if most and run["rows"] < most["rows"] < whole]
+        if not most or not few:
+            continue
+        rows, seconds = few[0]["rows"], float(np.median([run["seconds"]["fit"] for run in few]))
+        power, _ = power_law([rows, most["rows"]], [seconds, most["seconds"]["fit"]])
+        spent = most["seconds"]["fit"] * (whole / most["rows"]) ** power
+        said.append(
+            f"{most['rows']:,} of {whole:,} training rows of {name} (all would take about "
+            f"{duration(spent)} by rows^{power:.1f}, from {rows:,} rows on)"
+        )
+    if said:
+        yield f"The exact kernel is fitted to {', '.join(said)}."
 
 
 def _leaders(records: Sequence[Record]) -> Iterator[str]:

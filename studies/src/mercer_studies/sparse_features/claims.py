@@ -11,7 +11,7 @@ from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Fin
 from mercer_studies.measures import percent
 from mercer_studies.queries import by_data, error, is_regression, paper_name, select
 from mercer_studies.sparse_features.figures import allowed, chosen, level
-from mercer_studies.sparse_features.grid import KERNELS, TABLES, table_of
+from mercer_studies.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
 
 __all__ = ["CLAIMS"]
 
@@ -36,7 +36,7 @@ def _close_to(other: str) -> Callable[[Sequence[Record]], Found]:
             most = theirs * (1 + _SHARE) if is_regression(runs[0]) else theirs + _POINTS
             good.append(ours <= most)
             said.append(f"{kernel} {percent(ours)} against {percent(theirs)}")
-        return _counted(good), "; ".join(said) or "no run to compare with"
+        return _counted(good), "; ".join(said + _fewer(runs, other)) or "no run to compare with"
 
     return rule
 
@@ -56,7 +56,7 @@ def _less(
             said.append(f"{kernel} {theirs / ours:.3g} times")
         if not factors:
             return NOT_TESTED, "no run to compare with"
-        numbers = f"{unit}: {'; '.join(said)}"
+        numbers = f"{unit}: {'; '.join(said + _fewer(runs, other))}"
         if np.median(factors) >= enough and min(factors) >= 1:
             return HELD, numbers
         return (PARTLY if np.median(factors) > 1 else NOT_HELD), numbers
@@ -155,6 +155,19 @@ def _pairs(runs: Sequence[Record], other: str) -> list[tuple[str, dict[str, Reco
     """The chosen runs of every kernel that has Sparse-RF and another family."""
     found = [(kernel, chosen(runs, kernel)) for kernel in KERNELS]
     return [(kernel, one) for kernel, one in found if {"sparse", other} <= set(one)]
+
+
+def _fewer(runs: Sequence[Record], other: str) -> list[str]:
+    """Rows of another family if they are fewer than those of Sparse-RF."""
+    both = [
+        [found[family].get("rows") or 0 for family in (other, "sparse")]
+        for _, found in _pairs(runs, other)
+    ]
+    return [
+        f"{FAMILIES[other]} has {few:,} rows, Sparse-RF {many:,}"
+        for few, many in both[:1]
+        if 0 < few < many
+    ]
 
 
 def _counted(good: Sequence[bool]) -> str:

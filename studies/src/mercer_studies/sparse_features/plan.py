@@ -45,7 +45,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     >>> [stage.name for stage in found]
     ['generated-regression, table']
     """
-    scale = SCALES[selected.scale]
+    scale = selected.scale_of(SCALES)
     everything = not (selected.tables or selected.figures)
     tables = TABLES if everything else selected.tables
 

@@ -49,7 +49,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     >>> [stage.name for stage in found]
     ['generated-regression, kernel']
     """
-    scale = SCALES[selected.scale]
+    scale = selected.scale_of(SCALES)
     figures = set(selected.figures or FIGURES)
     left_out, notes = _left_out(selected)
 

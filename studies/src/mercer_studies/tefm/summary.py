@@ -8,7 +8,7 @@ from typing import Any
 from mercer_studies.queries import by_data, error, select
 from mercer_studies.tefm.claims import EXPONENTS, exponents, kernel_errors, shares_of
 from mercer_studies.tefm.figures import bounded_runs
-from mercer_studies.tefm.grid import METHODS
+from mercer_studies.tefm.grid import METHODS, SOURCES
 from mercer_studies.tefm.tables import points
 
 __all__ = ["shows"]
@@ -51,11 +51,12 @@ def _extent(records: Sequence[Record]) -> Iterator[str]:
         known = by_data(select(records, figure=figure, protocol="fair", method="rks"))
         seeds = {run["seed"] for runs in known.values() for run in runs}
         if seeds:
-            rows = (
-                f"{max(run['rows'] for run in runs):,} of {name}" for name, runs in known.items()
-            )
+            fitted = {name: max(run["rows"] for run in runs) for name, runs in known.items()}
+            rows = ", ".join(f"{number:,} of {name}" for name, number in fitted.items())
+            theirs = {name: getattr(SOURCES.get(name), "paper_rows", None) for name in fitted}
+            same = ", as many as in the paper" if fitted == theirs else ""
             many = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-            yield f"Figure {figure} has {many}; its rows are {', '.join(rows)}."
+            yield f"Figure {figure} has {many}; its rows are {rows}{same}."
 
 
 def _powers(records: Sequence[Record]) -> Iterator[str]:
