@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from scipy import linalg
+from sklearn import datasets as sklearn_sets
 
+from mercer import datasets
 from mercer.designs import Dense
 from mercer.diagnostics import collisions, kernel_error
 from mercer.kernels import Gaussian, Laplacian
@@ -29,6 +31,23 @@ from mercer_studies.theory import (
 
 def test_examples(check_examples):
     check_examples(theory)
+
+
+@pytest.fixture(params=["generated", "letter", "digits", "wine"])
+def table(request, rng):
+    """Rows (120, d) with columns of variance 1, and targets of mean 0 and variance 1."""
+    if request.param == "generated":
+        X = rng.normal(size=(120, 3))
+        y = np.sin(2 * X[:, 0]) + X[:, 1]
+    elif request.param == "letter":
+        data = datasets.load("letter")
+        X, y = np.asarray(data.X[:120], dtype=float), np.asarray(data.y[:120], dtype=float)
+    else:
+        X, y = getattr(sklearn_sets, f"load_{request.param}")(return_X_y=True)
+        rows = rng.permutation(len(X))[:120]
+        X, y = X[rows], y[rows].astype(float)
+    X = X[:, X.std(axis=0) > 0]
+    return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
 
 
 # --- random draws as coordinate descent -------------------------------------------------------
@@ -59,9 +78,9 @@ def l1_reference(K, y, lam, loss):
     return objective, machine.norm
 
 
-def test_whole_grids_stay_below_their_bound_on_average(rng):
-    X = rng.normal(size=(150, 2))
-    y, lam, gamma = np.sin(2 * X[:, 0]) + X[:, 1], 1e-3, 1.0
+def test_whole_grids_stay_below_their_bound_on_average(table):
+    X, y = table
+    lam, gamma = 1e-3, 1.0 / X.shape[1]
     best, norm = l1_reference(Laplacian(gamma)(X), y, lam, Squared())
     start = 0.5 * float(np.mean(y**2))
     runs, kappas = [], []
@@ -113,8 +132,8 @@ def test_the_ratio_is_that_of_the_spectrum(rng):
     assert spread_ratio(K) == pytest.approx(2 * values.sum() / values[-1], rel=1e-2)
 
 
-def test_random_fourier_features_stay_below_their_bound(rng):
-    X, kernel = rng.normal(size=(120, 3)), Gaussian(0.3)
+def test_random_fourier_features_stay_below_their_bound(table):
+    X, kernel = table[0], Gaussian(1 / table[0].shape[1])
     K = kernel(X)
     norm, ratio = linalg.norm(K, 2), spread_ratio(K)
     for d in (20, 200, 2000):
@@ -134,9 +153,9 @@ def test_random_fourier_features_stay_below_their_bound(rng):
     ids=["gaussian", "srht"],
 )
 def test_embedded_features_stay_below_their_bounds_which_fall_with_their_number(
-    settings, bound, rng
+    settings, bound, table
 ):
-    X, kernel = rng.normal(size=(120, 3)), Gaussian(0.3)
+    X, kernel = table[0], Gaussian(1 / table[0].shape[1])
     K = kernel(X)
     norm, ratio = linalg.norm(K, 2), spread_ratio(K)
     allowed = []
@@ -154,9 +173,9 @@ def test_bounds_of_embeddings_go_to_nothing_with_base_and_size():
         assert large < 0.2 * small
 
 
-def test_regularized_losses_differ_by_no_more_than_the_kernels_allow(rng):
-    X = rng.normal(size=(100, 2))
-    y, lam, kernel = np.sin(2 * X[:, 0]), 1e-2, Gaussian(0.5)
+def test_regularized_losses_differ_by_no_more_than_the_kernels_allow(table):
+    X, y = (part[:100] for part in table)
+    lam, kernel = 1e-2, Gaussian(1 / X.shape[1])
     K = kernel(X)
 
     def least(A):
