@@ -90,7 +90,7 @@ class Commands(TyperGroup):
                 "repository, brings it."
             )
         if name and not name.startswith("-") and name not in self.commands:
-            near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
+            near = get_close_matches(name, self.commands, n=1, cutoff=0.55)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)}."
             raise typer.BadParameter(f"no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
