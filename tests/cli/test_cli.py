@@ -253,7 +253,11 @@ PLAIN = ("--map", "binning")
 FIT = ("fit", "table.csv", "--target", "label", "--out", "out.skops")
 WRONG = [
     (("fitt",), 2, "did you mean fit"),
-    (("serve",), 2, "there are fit, predict, explain, show, compare, datasets, info"),
+    (
+        ("serve",),
+        2,
+        "there are fit, predict, explain, show, cluster, outliers, drift, compare, datasets, info",
+    ),
     (("fit",), 2, "DATA"),
     (("fit", "letter"), 2, "--out"),
     (("fit", "letter", "--outt", "x"), 2, "did you mean --out"),

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mercer._runtime.messages import printable
-from mercer.cli import compare, explain, fit, model_card, predict, show
+from mercer.cli import compare, explain, fit, model_card, predict, show, unlabelled
 from mercer.cli.options import LIMIT, say
 
 FAILED, WRONG_USAGE = 1, 2
@@ -90,7 +90,7 @@ class Commands(TyperGroup):
                 "repository, brings it."
             )
         if name and not name.startswith("-") and name not in self.commands:
-            near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
+            near = get_close_matches(name, self.commands, n=1, cutoff=0.55)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)}."
             raise typer.BadParameter(f"no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
@@ -132,6 +132,9 @@ for _name, _run, _example in (
     ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
     ("explain", explain.explain, "explain model.skops new.csv --out why.html"),
     ("show", model_card.show, "show model.skops"),
+    ("cluster", unlabelled.cluster, "cluster flats -k 4 --id city --out clusters.html"),
+    ("outliers", unlabelled.outliers, "outliers flats --share 0.02 --out outliers.html"),
+    ("drift", unlabelled.drift, "drift may.csv june.csv --out drift.html"),
     ("compare", compare.compare, "compare letter"),
     ("datasets", show.list_datasets, "datasets --json"),
     ("info", show.show_info, "info"),

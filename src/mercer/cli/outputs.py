@@ -105,6 +105,15 @@ RECORDS = Kind("a file of records", (".jsonl",), _is_records)
 FIGURE = Kind("a figure", (".png",), _is_figure)
 
 
+def same_columns(name: str, columns: Sequence[str]) -> Kind:
+    """A kind of table, which mercer wrote if its columns are those given."""
+    return Kind(
+        name,
+        PREDICTIONS.suffixes,
+        lambda path: list(_names_in(path)) == list(columns),
+    )
+
+
 def check_outputs(outputs: Sequence[Output], inputs: dict[str, Path], force: bool) -> None:
     """Refuse an output that would replace an input, another output or a file of somebody else.
 
