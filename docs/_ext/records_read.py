@@ -16,7 +16,12 @@ BOOSTERS = ("LightGBM", "XGBoost")
 
 
 def read(name: str) -> dict[str, Any]:
-    return json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+    path = RECORDS / f"{name}.json"
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+    environment, *runs = map(json.loads, lines)
+    return {"environment": environment, "runs": runs}
 
 
 def means(runs: list[dict[str, Any]], key: str) -> dict[str, dict[str, float]]:
