@@ -166,6 +166,18 @@ def test_flats_is_a_small_mixed_table_in_the_public_domain(home):
     assert flats.y.dtype == np.float64
 
 
+def test_flights_are_a_real_table_of_all_months(home):
+    flights = datasets.load("flights")
+    assert home.asked == []
+    assert (registry.DATA / "flights.csv").stat().st_size <= 330_000
+    assert flights.licence == "public domain"
+    assert flights.shape == (4800, 13)
+    assert set(np.unique(flights.y)) == {"late", "on time"}
+    months = [day.month for day in flights.X["date"].to_pylist()]
+    assert np.bincount(months)[1:].tolist() == [400] * 12
+    assert months == sorted(months)
+
+
 def test_rows_of_a_table_are_split_with_their_targets():
     flats = datasets.load("flats")
     parts = flats.split()

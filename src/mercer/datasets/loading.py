@@ -301,7 +301,9 @@ def _features(entry: Entry, X: Any) -> Any:
 
 
 def _response(entry: Entry, y: np.ndarray) -> np.ndarray:
-    """Labels as int64, responses as float64, one column as a vector."""
+    """Labels as words or int64, responses as float64, one column as a vector."""
+    if y.dtype.kind in "OU":
+        return y.astype(str)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if entry.task == "regression":
