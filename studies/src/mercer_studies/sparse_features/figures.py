@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer_studies.lines import Curve, Look, draw_line, legend_key, legend_keys
 from mercer_studies.panels import about, columns, filled, legend, log_axes, thousands, titled
-from mercer_studies.queries import Record, by_data, error, paper_name, select
+from mercer_studies.queries import Record, by_data, error, paper_name, select, training_rows
 from mercer_studies.theory import draws_bound
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def table(
         for panel in pair:
             log_axes(panel)
         pair[0].tick_params(labelbottom=False)
-        titled(pair[0], name, _rows(runs[0]))
+        titled(pair[0], name, _rows(runs))
 
     found = filled(runs, f"Table {number}")
     figure = columns(found, draw, width=3.8, heights=(2.9, 2.3), share_x=True)
@@ -277,7 +277,7 @@ def _searches(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None
         _courses(panel, runs, across, up)
         panel.set(xlabel="features drawn" if across == "drawn" else "seconds", ylabel=label)
         log_axes(panel)
-    titled(panels[0], name, _rows(runs[0]))
+    titled(panels[0], name, _rows(runs))
 
 
 def _courses(panel: Axes, runs: Sequence[Record], across: str, up: str) -> None:
@@ -313,7 +313,9 @@ def _within_sight(runs: Sequence[Record], failure: float | None) -> Curve:
     return [(count, bound) for count, bound in bounds if bound <= _HIGHEST]
 
 
-def _rows(run: Record) -> str:
-    return about(
-        run, f"{thousands(run['rows'])} of {thousands(run['data']['n_train'])} training rows"
-    )
+def _rows(runs: Sequence[Record]) -> str:
+    """Rows that are fitted, and those of the exact kernel if they are fewer."""
+    fitted = [run["rows"] for run in runs if run.get("rows")]
+    least, most, whole = (thousands(n) for n in (min(fitted), max(fitted), training_rows(runs)))
+    few = f"exact: {least}" if least != most else ""
+    return about(runs[0], f"{most} of {whole} training rows", few)
