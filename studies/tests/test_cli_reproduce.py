@@ -23,6 +23,7 @@ from mercer.compare import records
 from mercer_studies import measures, papers, report, sources, timing
 from mercer_studies.asydsskl.grid import SCALES
 from mercer_studies.cli import reproduce
+from mercer_studies.random_binning import grid as random_binning
 from mercer_studies.runner import Progress
 
 QUICK = ("--scale", "tiny", "--datasets", "generated-regression", "--n-jobs", "1")
@@ -200,6 +201,13 @@ def test_no_limit_is_all():
     assert replace(scale, rows=12_000, cap=8.0) == SCALES["laptop"]
 
 
+def test_yes_and_no_set_a_switch():
+    known = random_binning.SCALES
+    for text, value in (("yes", True), ("no", False)):
+        scale = papers.Selected("laptop", settings=(("whole_grid", text),)).scale_of(known)
+        assert scale == replace(known["laptop"], whole_grid=value)
+
+
 def test_authors_points_are_drawn_beside_ours(tmp_path):
     head = "figure,method,dataset,split,R,D,sigma_column,lambda,perf,train_time_s,test_time_s"
     (tmp_path / "points.csv").write_text(f"{head}\nfig5,FOURIER,cadata,test,8,8,1,0.01,0.3,1,1\n")
@@ -219,6 +227,7 @@ def test_authors_points_are_drawn_beside_ours(tmp_path):
         (["--data", "nowhere"], 1, "--data must be a folder; got nowhere"),
         (["--set", "seeds"], 2, "--set must be NAME=VALUE; got 'seeds'"),
         (["--set", "seed=1"], 1, "--set has no 'seed'; did you mean seeds?"),
+        (["--set", "limited=1"], 1, "--set limited must be bool; got '1'"),
         (["--set", "seeds=one"], 1, "--set seeds must be tuple[int, ...]; got 'one'"),
         (["--set", "exact_rows=1,2"], 1, "--set exact_rows must be int; got '1,2'"),
         (["--set", "exact_rows=all"], 1, "--set exact_rows must be int; got 'all'"),

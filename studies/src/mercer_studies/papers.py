@@ -25,7 +25,8 @@ PAPERS: dict[str, str] = {
 
 Scale = TypeVar("Scale", bound=Any)
 
-_KIND = re.compile(r"(tuple\[)?(int|float)(, \.\.\.\])?( \| None)?")  # fields that are numbers
+_KIND = re.compile(r"bool|(tuple\[)?(int|float)(, \.\.\.\])?( \| None)?")  # that a text can set
+_WORDS = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Selected:
         Raises
         ------
         ValueError
-            If there is no such field of numbers, or its value is of another type.
+            If there is no such field, or its value is of another type.
         """
         scale = scales[self.scale]
         kinds = {one.name: str(one.type) for one in fields(scale)}
@@ -180,13 +181,15 @@ def hint(given: object, known: Sequence[object]) -> str:
 
 
 def _value(name: str, kind: str, text: str) -> Any:
-    """A field of a scale from text: numbers with commas between them; "all" is None."""
+    """A field of a scale from text: "yes" or "no", or numbers; "all" is None."""
     if text == "all" and kind.endswith("| None"):
         return None
+    if kind == "bool" and text in _WORDS:
+        return _WORDS[text]
     many = kind.startswith("tuple")
     make = float if "float" in kind else int
     try:
-        found = tuple(make(part) for part in text.split(","))
+        found = tuple(make(part) for part in text.split(",") if kind != "bool")
     except ValueError:
         found = ()
     if not found or (len(found) > 1 and not many):
