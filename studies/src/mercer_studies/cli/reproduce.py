@@ -77,7 +77,7 @@ Settings = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="A number, or numbers with commas between them, in place of the scale's: rows=9000, "
-        "seeds=0,1; all for no limit; repeatable.",
+        "seeds=0,1; all for no limit, yes or no for a switch; repeatable.",
     ),
 ]
 Remark = Annotated[
