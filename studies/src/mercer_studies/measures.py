@@ -15,6 +15,7 @@ __all__ = [
     "duration",
     "is_lower",
     "median_factor",
+    "milliseconds",
     "percent",
     "power_law",
     "price",
@@ -68,6 +69,18 @@ def duration(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def milliseconds(seconds: float) -> str:
+    """Thousandths of a second in three digits or more.
+
+    Examples
+    --------
+    >>> milliseconds(0.0123), milliseconds(1.5)
+    ('12.3', '1,500')
+    """
+    value = 1e3 * seconds
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
 
 
 def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from mercer_studies.block_descent.figures import error_at, long_runs
 from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
-from mercer_studies.measures import is_lower, tie
+from mercer_studies.measures import is_lower, milliseconds, tie
 from mercer_studies.queries import by_data, is_regression, of_task
 
 __all__ = ["CLAIMS"]
@@ -171,9 +171,9 @@ def _cheapest(runs: Sequence[Record]) -> Found:
     }
     if set(known) != set(METHODS):
         return _MISSING
-    spent = {m: 1e3 * sum(run["phases"]["first"].values()) for m, run in known.items()}
+    spent = {m: sum(run["phases"]["first"].values()) for m, run in known.items()}
     order = sorted(spent, key=lambda m: spent[m])
-    numbers = ", ".join(f"{METHODS[m]} {spent[m]:.3g} ms" for m in order)
+    numbers = ", ".join(f"{METHODS[m]} {milliseconds(spent[m])} ms" for m in order)
     place = order.index("exact")
     return (HELD, PARTLY, NOT_HELD)[place], numbers
 
@@ -185,8 +185,8 @@ def _generation(runs: Sequence[Record]) -> Found:
     }
     if not {"nystroem", "features"} <= set(known):
         return _MISSING
-    kernel, some = (1e3 * known[m]["phases"]["first"].get("generate", 0.0) for m in _TWO)
-    numbers = f"{kernel:.3g} ms against {some:.3g} ms"
+    kernel, some = (known[m]["phases"]["first"].get("generate", 0.0) for m in _TWO)
+    numbers = f"{milliseconds(kernel)} ms against {milliseconds(some)} ms"
     ratio = kernel / max(some, 1e-9)
     if is_regression(runs[0]):
         return (HELD if ratio >= 3 else PARTLY if ratio > 1 else NOT_HELD), numbers

@@ -12,6 +12,7 @@ from mercer_studies.block_descent.figures import PHASES, error_at
 from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_OF, PAPER_DATA, SAID
 from mercer_studies.block_descent.scaling_figures import table as scaling_table
+from mercer_studies.measures import milliseconds
 from mercer_studies.queries import by_data, data_kind, is_regression, of_task
 
 __all__ = ["measured", "shown_error"]
@@ -214,7 +215,7 @@ def _phases(records: Sequence[Record]) -> Table:
         for part, said in (("first", "first"), ("later", "later")):
             known = (run.get("phases") or {}).get(part)
             if known:
-                cells = (f"{1e3 * known.get(phase, 0.0):.3g}" for phase in PHASES)
+                cells = (milliseconds(known.get(phase, 0.0)) for phase in PHASES)
                 rows.append([_name(run), METHODS[run["method"]], said, *cells])
     head = ["data", "system", "epoch", *(label for label, _ in PHASES.values())]
     caption = "Figure 3: median milliseconds of a block"
