@@ -202,6 +202,15 @@ def test_table_is_drawn_with_their_cells_beside_the_same_data_alone():
     assert "the paper's" not in keys
 
 
+def test_panel_names_the_rows_of_an_exact_kernel_that_has_fewer():
+    runs = [made.cell(family, "gaussian", error=0.1, size=9) for family in ("kernel", "sparse")]
+    for rows, said in ((400, True), (800, False)):
+        runs[0] |= {"rows": rows}
+        figure = sparse_features.table(runs, 2)
+        texts = [text.get_text() for panel in figure.axes for text in panel.texts]
+        assert any(text.endswith("training rows, exact: 400") for text in texts) == said
+
+
 def test_figure_1_has_both_searches_the_kernel_and_both_bounds():
     panel, wrong, _ = sparse_features.figure1(made.searches()).axes
     styles = [line.get_linestyle() for line in panel.lines]
