@@ -360,8 +360,8 @@ def test_sentence_says_what_the_papers_features_would_cost():
         run |= {"seconds": {"fit": seconds}, "fitted_rows": 5000}
         run["data"] = {**run["data"], "n_train": 5000}
     assert summary.shows(runs) == [
-        "On toy all 5,000 training rows are fitted; random features reach p = 2,048 in 20 s, and "
-        "p = 16,384 would take about 3 min, as seconds grow like p^1.0."
+        "Figures 1 to 4 have all 5,000 training rows of toy; random features reach p = 2,048 in 20 "
+        "s, and p = 16,384 would take about 3 min, as seconds grow like p^1.0."
     ]
     assert not summary.shows([run | {"fitted_rows": 4000} for run in runs])
 

@@ -47,7 +47,7 @@ def _extent(records: Sequence[Record]) -> Iterator[str]:
         power, _ = power_law(sizes, seconds)
         spent = seconds[-1] * (most / sizes[-1]) ** power
         yield (
-            f"On {name} all {whole:,} training rows are fitted; random features reach "
+            f"Figures 1 to 4 have all {whole:,} training rows of {name}; random features reach "
             f"p = {sizes[-1]:,} in {duration(seconds[-1])}, and p = {most:,} would take about "
             f"{duration(spent)}, as seconds grow like p^{power:.1f}."
         )
