@@ -1,149 +1,231 @@
-"""Intervals of automatic regression: coverage, width and score, beside intervals of one width.
+"""Predicted distributions at defaults: quantiles, 90 % intervals and probabilities, beside peers.
 
-The tables of ``tables.py`` with numbers to predict, and two generated ones whose noise depends on
-the row. Both kinds of intervals come from one fit and its held-out rows: those of
-``predict_interval``, and the prediction plus and minus one bound, by ``conformal_``. Scores are
-interval scores, width plus what targets outside lie off by 2 / (1 - coverage): the least one is
-that of the true quantiles. Fifths of the test rows are by the width of the former.
+Regression: 19 quantiles of every test row give the continuous ranked probability score (CRPS, here
+the mean of twice their pinball losses, in units of the deviation of the targets), and those of .05
+and .95 an interval, whose coverage is also told by thirds of the predicted median. Classification:
+log loss, and the calibration error, the mean distance between the probability of the predicted
+class and the share of rows where it is right, over ten groups of rows.
 
-    python benchmarks/intervals.py --seeds 100 101 102 --json benchmarks/records/intervals.json
+The tables are those of ``tables.py`` and two generated ones whose noise depends on the row. Peers
+that are not installed are left out.
+
+    python benchmarks/intervals.py --json benchmarks/records/intervals.json
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import log_loss
 
 from _side_by_side import environment, table
-from mercer import AutoKernelRegressor
+from mercer import AutoKernelClassifier, AutoKernelRegressor
 from tables import GENERATED, NUMBERS, Split, sets
 
-NAMES = [*NUMBERS, "diabetes", *GENERATED]
+LEVELS = np.arange(1, 20) / 20
 UNEVEN = ("wedge", "waves")
+ROWS = 6000
 
 
 def uneven(name: str, seed: int) -> Split:
-    """10 000 rows whose noise grows with an input, or is skew and comes in waves."""
+    """Rows whose noise grows with an input, or is skew and comes in waves."""
     rng = np.random.default_rng(seed)
-    X = rng.uniform(0, 1, size=(10_000, 6))
+    X = rng.uniform(0, 1, size=(2 * ROWS, 6))
     mean = np.sin(6 * X[:, 0]) + 2 * X[:, 1] * X[:, 2]
     if name == "wedge":
         noise = (0.1 + X[:, 3]) * rng.normal(size=len(X))
     else:
         noise = (0.1 + np.square(np.sin(5 * X[:, 0]))) * (rng.gamma(2.0, 0.5, size=len(X)) - 1)
     y = mean + noise
-    return X[:7500], y[:7500], X[7500:], y[7500:]
+    return X[:ROWS], y[:ROWS], X[ROWS:], y[ROWS:]
 
 
-def splits(seed: int, rows: int) -> Iterator[tuple[str, Split]]:
-    for name, task, split in sets(NAMES, seed, rows):
-        if task == "regression":
-            X, y, X_test, y_test = split
-            if hasattr(X, "toarray"):
-                X, X_test = X.toarray(), X_test.toarray()
-            yield name, (X, y, X_test, y_test)
-    for name in UNEVEN:
-        yield name, uneven(name, seed)
+# -- quantiles ---------------------------------------------------------------------------------
 
 
-def judged(ends: NDArray, y: NDArray, fifths: list[NDArray], coverage: float) -> dict[str, Any]:
-    low, high = ends.T
-    inside = (low <= y) & (y <= high)
-    outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
-    return {
-        "coverage": float(inside.mean()),
-        "fifths": [float(inside[rows].mean()) for rows in fifths],
-        "width": float(np.mean(high - low)),
-        "score": float(np.mean(high - low + 2 / (1 - coverage) * outside)),
-    }
+def of_mercer(X: NDArray, y: NDArray, new: NDArray) -> NDArray:
+    return AutoKernelRegressor(random_state=0).fit(X, y).predict(new, quantiles=LEVELS.tolist())
 
 
-def run(split: Split, seed: int, coverage: float) -> dict[str, Any]:
-    X, y, X_test, y_test = split
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        start = time.process_time()
-        model = AutoKernelRegressor(random_state=seed).fit(X, y)
-        seconds = time.process_time() - start
-    ends = model.predict_interval(X_test, coverage)
-    even = model._at_scores(
-        X_test, model.conformal_.bound(coverage) * np.array([[-1.0], [1.0]]), True
+def of_catboost(X: NDArray, y: NDArray, new: NDArray) -> NDArray:
+    from catboost import CatBoostRegressor
+
+    levels = ",".join(f"{level:g}" for level in LEVELS)
+    model = CatBoostRegressor(
+        loss_function=f"MultiQuantile:alpha={levels}", verbose=False, allow_writing_files=False
     )
-    fifths = np.array_split(np.argsort(np.ptp(ends, axis=1), kind="stable"), 5)
-    found = judged(ends, y_test, fifths, coverage)
-    constant = judged(even, y_test, fifths, coverage)
-    quantiles = model.predict(X_test, quantiles=[0.1, 0.5, 0.9])
-    return {
-        "rows": len(y),
-        "test_rows": len(y_test),
-        "coverage": found["coverage"],
-        "coverage_of_one_width": constant["coverage"],
-        "fifths": found["fifths"],
-        "fifths_of_one_width": constant["fifths"],
-        "width": found["width"] / constant["width"],
-        "score": found["score"] / constant["score"],
-        "below_quantiles": (y_test[:, None] < quantiles).mean(axis=0).tolist(),
-        "fit_cpu_seconds": seconds,
-    }
+    return np.sort(model.fit(X, y).predict(new), axis=1)
 
 
-def median_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians over the seeds, figure by figure."""
-    return {
-        name: [statistics.median(each) for each in zip(*(r[name] for r in runs), strict=True)]
-        if isinstance(runs[0][name], list)
-        else statistics.median(r[name] for r in runs)
-        for name in runs[0]
-    }
+def of_uncertain_catboost(X: NDArray, y: NDArray, new: NDArray) -> NDArray:
+    from catboost import CatBoostRegressor
+    from scipy.stats import norm
+
+    model = CatBoostRegressor(
+        loss_function="RMSEWithUncertainty", verbose=False, allow_writing_files=False
+    )
+    mean, variance = model.fit(X, y).predict(new).T
+    return mean[:, None] + np.sqrt(variance)[:, None] * norm.ppf(LEVELS)
 
 
-def shown(name: str, facts: dict[str, Any]) -> dict[str, str]:
-    def span(fifths: list[float]) -> str:
-        return f"{min(fifths):.2f} to {max(fifths):.2f}"
+def of_lightgbm(X: NDArray, y: NDArray, new: NDArray) -> NDArray:
+    from lightgbm import LGBMRegressor
 
-    return {
-        "table": name,
-        "rows": str(int(facts["rows"])),
-        "coverage": f"{facts['coverage']:.3f}",
-        "of fifths": span(facts["fifths"]),
-        "one width": f"{facts['coverage_of_one_width']:.3f}",
-        "its fifths": span(facts["fifths_of_one_width"]),
-        "width": f"{facts['width']:.2f}",
-        "score": f"{facts['score']:.2f}",
-    }
+    found = [
+        LGBMRegressor(objective="quantile", alpha=level, n_jobs=1, verbose=-1)
+        .fit(X, y)
+        .predict(new)
+        for level in LEVELS
+    ]
+    return np.sort(np.transpose(found), axis=1)
+
+
+def of_ngboost(X: NDArray, y: NDArray, new: NDArray) -> NDArray:
+    from ngboost import NGBRegressor
+
+    found = NGBRegressor(verbose=False, random_state=0).fit(X, y).pred_dist(new)
+    return np.transpose([found.ppf(level) for level in LEVELS])
+
+
+def of_mapie(X: NDArray, y: NDArray, new: NDArray) -> NDArray:
+    """The ends of intervals: conformalised quantiles of LightGBM."""
+    from lightgbm import LGBMRegressor
+    from mapie.regression import ConformalizedQuantileRegressor
+
+    base = LGBMRegressor(objective="quantile", n_jobs=1, verbose=-1)
+    model = ConformalizedQuantileRegressor(base, confidence_level=0.9)
+    held = np.random.default_rng(0).random(len(y)) < 0.2
+    model.fit(X[~held], y[~held]).conformalize(X[held], y[held])
+    median, ends = model.predict_interval(new)
+    return np.column_stack([ends[:, 0, 0], median, ends[:, 1, 0]])
+
+
+REGRESSORS: dict[str, tuple[str, Callable[..., NDArray]]] = {
+    "mercer": ("mercer", of_mercer),
+    "CatBoost, quantiles": ("catboost", of_catboost),
+    "CatBoost with uncertainty": ("catboost", of_uncertain_catboost),
+    "LightGBM, quantiles": ("lightgbm", of_lightgbm),
+    "NGBoost": ("ngboost", of_ngboost),
+    "MAPIE on LightGBM": ("mapie", of_mapie),
+}
+
+
+def judged(quantiles: NDArray, y: NDArray) -> dict[str, float]:
+    """Scores of quantiles (n, 19), or of the ends and the median of intervals (n, 3)."""
+    low, middle, high = quantiles[:, [0, quantiles.shape[1] // 2, -1]].T
+    inside = (low <= y) & (y <= high)
+    facts = {"coverage": float(inside.mean()), "width": float(np.mean(high - low) / y.std())}
+    thirds = np.array_split(np.argsort(middle, kind="stable"), 3)
+    for name, rows in zip(("low", "middle", "high"), thirds, strict=True):
+        facts[f"coverage, {name}"] = float(inside[rows].mean())
+    if quantiles.shape[1] == len(LEVELS):
+        beyond = y[:, None] - quantiles
+        pinball = np.maximum(LEVELS * beyond, (LEVELS - 1) * beyond)
+        facts["crps"] = float(2 * pinball.mean() / y.std())
+    return facts
+
+
+# -- probabilities -----------------------------------------------------------------------------
+
+
+def classifier(method: str) -> Any:
+    if method == "mercer":
+        return AutoKernelClassifier(random_state=0)
+    if method == "CatBoost":
+        from catboost import CatBoostClassifier
+
+        return CatBoostClassifier(verbose=False, allow_writing_files=False)
+    from lightgbm import LGBMClassifier
+
+    return LGBMClassifier(n_jobs=1, verbose=-1)
+
+
+CLASSIFIERS = {"mercer": "mercer", "CatBoost": "catboost", "LightGBM": "lightgbm"}
+
+
+def calibration_error(proba: NDArray, right: NDArray) -> float:
+    order = np.argsort(proba, kind="stable")
+    groups = np.array_split(order, 10)
+    return float(np.mean([abs(proba[rows].mean() - right[rows].mean()) for rows in groups]))
+
+
+# -- runs --------------------------------------------------------------------------------------
+
+
+def dense(split: Split) -> Split:
+    X, y, X_test, y_test = split
+    return tuple(a.toarray() if hasattr(a, "toarray") else a for a in (X, y, X_test, y_test))
+
+
+def tables(seed: int) -> Iterator[tuple[str, str, Split]]:
+    names = [
+        *NUMBERS,
+        "diabetes",
+        *GENERATED,
+        "letter",
+        "pendigits",
+        "covtype-sample",
+        "susy-sample",
+    ]
+    for name, task, split in sets(names, seed, ROWS):
+        yield name, task, dense(split)
+    for name in UNEVEN:
+        yield name, "regression", uneven(name, seed)
+
+
+def runs_of(name: str, task: str, split: Split) -> Iterator[dict[str, Any]]:
+    X, y, new, y_new = split
+    methods = REGRESSORS if task == "regression" else CLASSIFIERS
+    for method, how in methods.items():
+        module = how[0] if task == "regression" else how
+        if importlib.util.find_spec(module) is None:
+            continue
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if task == "regression":
+                facts = judged(np.asarray(how[1](X, y, new)), y_new)
+            else:
+                classes, codes = np.unique(y, return_inverse=True)
+                proba = classifier(method).fit(X, codes).predict_proba(new)
+                truth = np.searchsorted(classes, y_new)
+                likely = proba.argmax(axis=1)
+                facts = {
+                    "log loss": float(log_loss(truth, proba, labels=range(len(classes)))),
+                    "calibration error": calibration_error(proba.max(axis=1), likely == truth),
+                }
+        facts["seconds"] = time.perf_counter() - start
+        rounded = {key: round(value, 4) for key, value in facts.items()}
+        yield {"task": name, "method": method, "rows": len(y), **rounded}
 
 
 def main() -> None:
+    """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--coverage", type=float, default=0.9)
+    parser.add_argument("--seed", type=int, default=0, help="of the splits")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for seed in options.seeds:
-        for name, split in splits(seed, options.rows):
-            runs.setdefault(name, []).append(run(split, seed, options.coverage))
-    tables = {name: median_of(each) for name, each in runs.items()}
-    sys.stdout.write(table(shown(name, facts) for name, facts in tables.items()) + "\n")
-    if options.json:
-        record = {
-            "environment": environment(),
-            "seeds": options.seeds,
-            "nominal_coverage": options.coverage,
-            "tables": tables,
-        }
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    found = []
+    for name, task, split in tables(options.seed):
+        for run in runs_of(name, task, split):
+            found.append(run)
+            sys.stdout.write(", ".join(f"{k} {v}" for k, v in run.items()) + "\n")
+            sys.stdout.flush()
+            if options.json:  # what was run is kept whatever happens to the rest
+                record = {"environment": environment(), "seed": options.seed, "runs": found}
+                options.json.write_text(json.dumps(record, indent=1) + "\n")
+    shown = [{k: str(v) for k, v in run.items()} for run in found]
+    sys.stdout.write(table(shown) + "\n")
 
 
 if __name__ == "__main__":

@@ -41,16 +41,23 @@ class RecordWins(Directive):
 
 
 class RecordRuns(Directive):
-    """Runs of a record: a row each with ``:columns:``, or a row per method and a column per task
-    with the one number that ``:measure:`` names."""
+    """Runs of a record: a row each with ``:columns:``, or a row per task and a column per method
+    with the one number that ``:measure:`` names, the largest in bold or, with ``:lowest:``, the
+    smallest; ``:nominal:`` puts none in bold."""
 
     required_arguments = 1
-    option_spec: ClassVar = {"columns": str.split, "measure": str}
+    option_spec: ClassVar = {
+        "columns": str.split,
+        "measure": str,
+        "lowest": lambda text: min,
+        "nominal": lambda text: None,
+    }
 
     def run(self) -> list[nodes.Node]:
         name, options = self.arguments[0], self.options
         if "measure" in options:
-            return _parsed(self, _table(*records_read.by_task(name, options["measure"])))
+            best = options.get("lowest", options.get("nominal", max))
+            return _parsed(self, _table(*records_read.by_task(name, options["measure"], best)))
         return _parsed(self, _table(*records_read.runs_of(name, options["columns"])))
 
 

@@ -7,6 +7,7 @@ import math
 import runpy
 import statistics
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +78,22 @@ def runs_of(name: str, columns: list[str]) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-def by_task(name: str, measure: str) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of one measure of a record: methods by tasks, the largest in bold."""
+def by_task(
+    name: str, measure: str, best: Callable[..., float] | None
+) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one measure of a record: tasks by methods, the best in bold."""
     runs = [run for run in read(name)["runs"] if measure in run]
-    tasks = list(dict.fromkeys(run["task"] for run in runs))
-    values = {(run["method"], run["task"]): run[measure] for run in runs}
-    best = {t: max(value for (_, task), value in values.items() if task == t) for t in tasks}
+    methods = list(dict.fromkeys(run["method"] for run in runs))
     body = []
-    for method in dict.fromkeys(run["method"] for run in runs):
-        cells = [f"{values[method, task]:.3f}" for task in tasks]
-        bold = [values[method, task] == best[task] for task in tasks]
-        body.append([method, *(f"**{c}**" if b else c for c, b in zip(cells, bold, strict=True))])
-    return ["method", *tasks], body
+    for task in dict.fromkeys(run["task"] for run in runs):
+        values = {run["method"]: run[measure] for run in runs if run["task"] == task}
+        bold = best and best(values.values())
+        cells = [f"{values[m]:.3f}" if m in values else "–" for m in methods]
+        marked = [
+            f"**{c}**" if values.get(m) == bold else c for m, c in zip(methods, cells, strict=True)
+        ]
+        body.append([task, *marked])
+    return ["", *methods], body
 
 
 _TITLES = {"peak_mb": "memory, GB", "power_of_n": "exponent of the rows"}
@@ -316,19 +321,3 @@ def draw_out_of_core() -> None:
     left.set(xlabel="rows", ylabel="seconds to fit")
     right.set(xlabel="rows", ylabel="memory of its own, GB")
     left.legend()
-
-
-def draw_intervals() -> None:
-    """Interval scores relative to those of one width for all rows."""
-    import matplotlib.pyplot as plt
-
-    tables = read("intervals")["tables"]
-    names = list(tables)
-    covered = [tables[name]["coverage"] for name in names]
-    one_width = [tables[name]["coverage_of_one_width"] for name in names]
-    _, ax = plt.subplots(figsize=(7, 3.2))
-    ax.scatter(covered, names, label="as wide as errors near a row")
-    ax.scatter(one_width, names, marker="s", s=16, label="one width")
-    ax.axvline(read("intervals")["nominal_coverage"], color="0.5", linewidth=1)
-    ax.set_xlabel("share of test rows in intervals of nominal coverage 0.9")
-    ax.legend(fontsize=8)
