@@ -1,7 +1,7 @@
 """Rejection rates of two-sample and independence tests, beside those of hyppo.
 
-Every test sees the same draws and rejects at p <= 0.05 from 199 permutations. Two samples have
-``--rows`` rows each in two dimensions; pairs are simulations of hyppo with Gaussian noise. In the
+Every test sees the same draws and rejects at p <= 0.05 from 199 permutations. Two samples share
+``--rows`` rows in two dimensions; pairs are simulations of hyppo with Gaussian noise. In the
 rows "none" both samples or columns are independent draws from one distribution: the rate is the
 level. Standard errors are at most 0.5 / sqrt(draws).
 
@@ -31,14 +31,14 @@ from _side_by_side import environment, table
 from mercer.statistics import hsic_test, mmd_test
 
 LEVEL, PERMUTATIONS = 0.05, 199
-Draw = Callable[[int, np.random.Generator], tuple[Any, Any]]
-Test = Callable[[Any, Any, int], float]
+Draw, Test = Callable[..., tuple[Any, Any]], Callable[..., float]
 
 
 def _two(n: int, rng: np.random.Generator, shift=0.0, scale=1.0, laplace=False) -> Any:
     """Standard normal rows, and rows of another mean, spread or distribution."""
-    X = rng.normal(size=(n, 2))
-    Y = rng.laplace(scale=0.5**0.5, size=(n, 2)) if laplace else rng.normal(size=(n, 2))
+    half = n // 2, 2
+    X = rng.normal(size=half)
+    Y = rng.laplace(scale=0.5**0.5, size=half) if laplace else rng.normal(size=half)
     return X, shift + scale * Y
 
 
@@ -58,14 +58,13 @@ def _ours(test: Any, X: Any, Y: Any, seed: int) -> float:
 
 
 def _hyppo(test: Any, X: Any, Y: Any, seed: int) -> float:
-    found = test().test(X, Y, reps=PERMUTATIONS, workers=1, auto=False, random_state=seed)
-    return float(found.pvalue)
+    return test().test(X, Y, reps=PERMUTATIONS, workers=1, auto=False, random_state=seed)[1]
 
 
 TWO_SAMPLES: dict[str, Draw] = {
     "none": _two,
-    "mean shifted by 0.2": partial(_two, shift=0.2),
-    "standard deviation times 1.2": partial(_two, scale=1.2),
+    "mean shifted by 0.3": partial(_two, shift=0.3),
+    "standard deviation times 1.3": partial(_two, scale=1.3),
     "Laplace, variance 1": partial(_two, laplace=True),
 }
 DEPENDENCE: dict[str, Draw] = {
@@ -105,14 +104,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file to append a line per record to")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", "The number of replications is low")
-    common = {"hyppo": version("hyppo"), "environment": environment()}
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    common = {"hyppo": version("hyppo"), "environment": environment(), "date": date}
+    lines = []
     for examples, tests in ((DEPENDENCE, OF_PAIRS), (TWO_SAMPLES, OF_SAMPLES)):
-        records = list(rates(examples, tests, options.rows, options.draws))
-        sys.stdout.write(table({k: str(v) for k, v in each.items()} for each in records) + "\n\n")
-        if options.json:
-            date = {"date": datetime.now(UTC).isoformat(timespec="seconds")}
-            with options.json.open("a") as file:
-                file.writelines(json.dumps(each | common | date) + "\n" for each in records)
+        for record in rates(examples, tests, options.rows, options.draws):
+            lines.append({name: str(value) for name, value in record.items()})
+            if options.json:
+                with options.json.open("a") as file:
+                    file.write(json.dumps(record | common) + "\n")
+    sys.stdout.write(table(lines) + "\n")
 
 
 if __name__ == "__main__":
