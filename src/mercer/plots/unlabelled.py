@@ -202,11 +202,8 @@ def write_drift(
             "p-value says that a column differs, not that the difference is large."
         )
     )
-    lines = [
-        [tests.names[j], *(float(part[j]) for part in parts)]
-        for parts in [(tests.statistics, tests.p_values, tests.adjusted)]
-        for j in tests.order
-    ]
+    numbers = np.column_stack([tests.statistics, tests.p_values, tests.adjusted])
+    lines = [[tests.names[j], *numbers[j].tolist()] for j in tests.order]
     whole.below.append(
         table(["column", "discrepancy", "p-value", "p-value, adjusted (Holm)"], lines)
     )
