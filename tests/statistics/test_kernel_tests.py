@@ -73,6 +73,13 @@ def test_differences_of_scale_shape_and_dependence_are_found():
     assert hsic_test(X, Y, random_state=0).p_value < 0.02
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_rows_are_no_difference(dtype):
+    rows = np.full((80, 2), 1.7, dtype=dtype)
+    assert mmd_test(rows, rows[:50], random_state=0).p_value == 1.0
+    assert hsic_test(rows, rows, random_state=0).p_value == 1.0
+
+
 def test_the_seed_decides_the_result():
     X, Y = normal(50, 2), normal(60, 2, seed=1) + 0.2
     one, again, other = (mmd_test(X, Y, random_state=seed) for seed in (0, 0, 1))

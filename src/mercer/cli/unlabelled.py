@@ -133,19 +133,22 @@ def outliers(
     written = (*ids, "score", "is_outlier")
     _check_out(out, "a file of outliers", written, {"DATA": Path(data)}, force)
     table, kept = _read(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
+    import numpy as np
+
     from mercer.unsupervised import OneClassKernel
 
     with waiting("looking for outliers"):
         preparer, X = _treated(table, seed)
-        model = OneClassKernel(share, feature_map="nystroem", random_state=seed, n_jobs=n_jobs)
+        # A tenth of the rows at least shapes the border, by which the rows beyond it are ranked.
+        nu = max(share, 0.1)
+        model = OneClassKernel(nu, feature_map="nystroem", random_state=seed, n_jobs=n_jobs)
         scores = model.fit(X).score_samples(X)
-        is_outlier = scores < model.offset_
+        border = float(np.partition(scores, int(share * len(scores)))[int(share * len(scores))])
+        is_outlier = scores < border
         if _is_page(out):
             from mercer.plots.unlabelled import write_outliers
 
-            write_outliers(
-                table, kept, preparer.origins_, X, scores, model.offset_, out, Path(data).name
-            )
+            write_outliers(table, kept, preparer.origins_, X, scores, border, out, Path(data).name)
         else:
             _write(out, {**kept, "score": scores, "is_outlier": is_outlier})
     count = int(is_outlier.sum())

@@ -24,6 +24,7 @@ __all__ = ["TestResult", "drift_test", "hsic_test", "mmd_test"]
 
 _MULTIPLES = (0.25, 1.0, 4.0)  # times one over the median distance
 _KEPT = 300  # training rows of a drift test
+_NOISE = 1e-12  # of statistics of samples that are equal, where k(x, x) = 1
 _BLOCK = 64  # permutations that share a pass over the rows
 
 
@@ -131,7 +132,8 @@ def mmd_test(
     sign = np.concatenate([np.full(n, 1.0 / n), np.full(m, -1.0 / m)])
     settings = _Map(kernel, feature_map, n_features, key, n_jobs)
     if gammas is None:
-        scales = [multiple * settings.median_gamma(both) for multiple in _MULTIPLES]
+        median = settings.median_gamma(both)
+        scales = [multiple * median for multiple in _MULTIPLES]
     else:
         scales = np.atleast_1d(np.asarray(gammas, dtype=float)).tolist()
     found = np.empty((len(scales), count + 1))
@@ -275,7 +277,8 @@ def drift_test(model: Any, X: Any, **settings: Any) -> TestResult:
 def _aggregated(found: NDArray[np.float64], gammas: Sequence[float]) -> TestResult:
     """The result of statistics (n_gammas, 1 + permutations), the observed ones first."""
     count = found.shape[1]
-    above = (found[:, None, :] >= found[:, :, None] * (1 - 1e-12)).sum(axis=2) / count
+    least_seen = found[:, :, None] * (1 - 1e-12) - _NOISE
+    above = (found[:, None, :] >= least_seen).sum(axis=2) / count
     least = above.min(axis=0)
     p_value = float((least <= least[0]).mean())
     return TestResult(p_value, found[:, 0], above[:, 0], np.array(gammas), count - 1)
