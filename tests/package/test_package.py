@@ -52,7 +52,7 @@ def _blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize("example", _blocks("python"), ids=["first", "raw"])
+@pytest.mark.parametrize("example", _blocks("python"), ids=["raw table"])
 def test_the_python_examples_of_the_readme_run_and_are_short(example):
     assert len([line for line in example.splitlines() if line.strip()]) <= 8
     command = [sys.executable, "-W", "error", "-c", WITHOUT_FRAMES + example]
