@@ -62,14 +62,14 @@ class RecordRuns(Directive):
 
 
 class RecordTasks(Directive):
-    """Whole tasks: a sentence on the runs, then for each task a table and its aims."""
+    """Whole tasks: a sentence on the runs, then for each task a table and ratios."""
 
     def run(self) -> list[nodes.Node]:
         lines = [records_read.tasks_summary()]
         for task in dict.fromkeys(run["task"] for run in records_read.task_runs()):
             lines += ["", f".. rubric:: {task[0].upper()}{task[1:]}", ""]
             lines += [*_table(*records_read.task_table(task)), ""]
-            lines += [f"- {sentence}" for sentence in records_read.task_aims(task)]
+            lines += [f"- {sentence}" for sentence in records_read.task_ratios(task)]
         return _parsed(self, lines)
 
 

@@ -191,19 +191,18 @@ def task_table(task: str) -> tuple[list[str], list[list[str]]]:
     return ["rows", "method", "fit", "predict", "error", "memory"], body
 
 
-def task_aims(task: str) -> list[str]:
-    """A sentence on every aim of a task."""
+def task_ratios(task: str) -> list[str]:
+    """A sentence on every peer beside which the task is measured."""
     runs = {(run["rows"], run["method"]): run for run in task_runs() if run["task"] == task}
     told = []
     for (rows, method), run in runs.items():
-        for peer, factor, measure in run["aims"]:
+        for peer, _, measure in run["aims"]:
             ours, theirs = run.get(measure), runs.get((rows, peer), {}).get(measure)
             if ours is not None and theirs is not None:
-                verdict = "reached" if factor * ours <= theirs else "missed"
                 count = f"{rows:,}".replace(",", " ")
+                what = {"fit": "time to fit", "predict": "time to predict"}.get(measure, measure)
                 told.append(
-                    f"{method}, {count} rows: {measure} of {peer} is {theirs / ours:.3g} times as "
-                    f"large (aim {factor:.3g}): **{verdict}**."
+                    f"{count} rows: {what} of {peer} is {theirs / ours:.3g} times that of {method}."
                 )
     return told
 
@@ -213,13 +212,11 @@ def tasks_summary() -> str:
     runs = task_runs()
     if not runs:
         return "No run is stored yet."
-    aims = [aim for task in dict.fromkeys(run["task"] for run in runs) for aim in task_aims(task)]
-    reached = sum("**reached**" in aim for aim in aims)
     dates = sorted({run["date"][:10] for run in runs})
     when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else dates[0]
     versions = dict(sorted(runs[-1]["versions"].items()))
     return (
-        f"{len(runs)} runs of {when}; {reached} of {len(aims)} aims are reached. "
+        f"{len(runs)} runs of {when}. "
         f"{runs[-1]['machine']}, {runs[-1]['cores']} cores, {runs[-1]['instruction_set']}; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
         + "."

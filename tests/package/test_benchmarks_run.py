@@ -149,12 +149,14 @@ def test_a_broken_file_loses_no_run(runner, stored_run, tmp_path):
     assert runner.stored(tmp_path / "none") == ([], [])
 
 
-def test_the_site_shows_the_last_quiet_run_and_its_aims(runner, stored_run, tmp_path, monkeypatch):
+def test_the_site_shows_the_last_quiet_run_and_its_ratios(
+    runner, stored_run, tmp_path, monkeypatch
+):
     monkeypatch.syspath_prepend(str(FOLDER.parent / "docs" / "_ext"))
     read = importlib.import_module("records_read")
     monkeypatch.setattr(read, "RECORDS", tmp_path)
     assert read.tasks_summary() == "No run is stored yet."
-    aims = {"aims": [["a peer", 3.0, "fit"], ["a peer", 10.0, "fit"]]}
+    aims = {"aims": [["a peer", 3.0, "fit"], ["a peer", 1.0, "error"]]}
     for run in (
         stored_run(1.0, **aims),
         stored_run(0.5, **aims, predict=0.25, peak_mb=1500.0),
@@ -167,11 +169,11 @@ def test_the_site_shows_the_last_quiet_run_and_its_aims(runner, stored_run, tmp_
         ["1 000", "mercer", "500 ms", "250 ms", "0.5000", "1.50 GB"],
         ["1 000", "a peer", "2 s", "–", "0.5000", "–"],
     ]
-    assert read.task_aims("a task") == [
-        "mercer, 1 000 rows: fit of a peer is 4 times as large (aim 3): **reached**.",
-        "mercer, 1 000 rows: fit of a peer is 4 times as large (aim 10): **missed**.",
+    assert read.task_ratios("a task") == [
+        "1 000 rows: time to fit of a peer is 4 times that of mercer.",
+        "1 000 rows: error of a peer is 1 times that of mercer.",
     ]
-    assert read.tasks_summary().startswith("2 runs of 2026-01-01; 1 of 2 aims are reached.")
+    assert read.tasks_summary().startswith("2 runs of 2026-01-01. ")
 
 
 def test_an_interrupted_run_keeps_what_was_measured(runner, tmp_path, monkeypatch, capsys):
