@@ -172,7 +172,7 @@ def runs_of(task: Task, limit: float, most_rows: int) -> Iterator[Run]:
             if rows > min(task.most.get(method, rows), most_rows):
                 continue
             share = busy_share()
-            seconds = ours.get("fit", 0.0) if "equal seconds" in method else 0.0
+            seconds = ours.get("fit", 0.0) if "as budget" in method else 0.0
             facts = measured(task, rows, method, seconds, limit)
             ours = ours or facts
             aims = [

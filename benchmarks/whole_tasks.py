@@ -413,12 +413,15 @@ TASKS = (
         "automatic model",
         automatic,
         (2000, 20_000, 200_000, 2_000_000),
-        (OURS, *BOOSTERS, "FLAML, equal seconds"),
+        (OURS, *BOOSTERS, "FLAML, mercer's seconds as budget"),
         (
-            *(Aim(peer, measure="error") for peer in (*BOOSTERS, "FLAML, equal seconds")),
+            *(
+                Aim(peer, measure="error")
+                for peer in (*BOOSTERS, "FLAML, mercer's seconds as budget")
+            ),
             Aim("CatBoost"),
         ),
-        {"FLAML, equal seconds": 200_000},
+        {"FLAML, mercer's seconds as budget": 200_000},
     ),
     Task(
         "exact kernel ridge",
