@@ -168,7 +168,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
             total = design.column_sqnorms().sum()
             trace = total - n * (mean @ mean)
         # Smaller eigenvalues are rounding errors: rows do not differ along the component.
-        real = values > 10 * np.finfo(design.dtype).eps * total
+        real = values > 100 * np.finfo(design.dtype).eps * total
         values, vectors = np.where(real, values, 0.0), vectors * real
         largest = np.abs(vectors).argmax(axis=0)
         vectors *= np.sign(vectors[largest, np.arange(count)])

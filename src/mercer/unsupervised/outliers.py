@@ -28,6 +28,7 @@ __all__ = ["OneClassKernel"]
 
 _WIDTHS = 0.5 * 0.2 ** np.arange(12)  # of the smoothed hinge, in units of the largest |w|²
 _PAIRS = 20  # of vectors that L-BFGS keeps
+_SLACK = 64.0  # of scores, in units of their rounding
 _LEAST = 1e-3  # |w|² below this share of the largest is 0: the features surround the origin
 
 
@@ -164,11 +165,14 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         rows, coef = found.rows, found.coef
         scores = np.empty(0) if rows.held_out is None else rows.held_out.matvec(coef)
         order = np.argsort(scores)
+        own = rows.design.matvec(coef).astype(np.float64)
+        # The row at the edge is inside, whichever rows its score is computed with.
+        slack = _SLACK * float(np.finfo(rows.design.dtype).eps * np.abs(own).max())
         return {
             "coef_": coef,
             "gap_": found.optimality,
             "n_iter_": found.n_iter,
-            "offset_": rows.edge(rows.design.matvec(coef).astype(np.float64)),
+            "offset_": rows.edge(own) - slack,
             "held_out_scores_": scores[order].astype(np.float64),
             "_masses": np.concatenate([[0.0], np.cumsum(rows.masses[order])]),
         }
