@@ -180,6 +180,9 @@ def test_pages_of_few_rows_are_written(rows):
     done("cluster", "t.csv", "-k", 2, "--out", "c.html")
     done("outliers", "t.csv", "--out", "o.html")
     done("drift", "t.csv", "t.csv", "--out", "d.html")
+    titles = ("Clusters: t.csv", "Outliers: t.csv", "Drift: t.csv and t.csv")
+    for name, title in zip("cod", titles, strict=True):
+        assert f"<h1>{title}</h1>" in Path(f"{name}.html").read_text("utf-8")
 
 
 def test_texts_alone_and_names_missing_are_enough(data):

@@ -80,6 +80,12 @@ def test_equal_rows_are_no_difference(dtype):
     assert hsic_test(rows, rows, random_state=0).p_value == 1.0
 
 
+def test_differences_that_a_wide_kernel_hardly_sees_are_found():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(200, 2)), rng.normal(size=(200, 2)) + 1.0
+    assert mmd_test(X, Y, gammas=[1e-6], random_state=0).p_value < 0.05
+
+
 def test_the_seed_decides_the_result():
     X, Y = normal(50, 2), normal(60, 2, seed=1) + 0.2
     one, again, other = (mmd_test(X, Y, random_state=seed) for seed in (0, 0, 1))

@@ -8,7 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +24,7 @@ __all__ = ["TestResult", "drift_test", "hsic_test", "mmd_test"]
 
 _MULTIPLES = (0.25, 1.0, 4.0)  # times one over the median distance
 _KEPT = 300  # training rows of a drift test
-_NOISE = 1e-12  # of statistics of samples that are equal, where k(x, x) = 1
+_NOISE = 30.0  # of mean features of equal samples, in units of their rounding, where k(x, x) = 1
 _BLOCK = 64  # permutations that share a pass over the rows
 
 
@@ -145,8 +145,9 @@ def mmd_test(
                 [sign if i == 0 else rng.permutation(sign) for i in range(start, stop)]
             )
             row[start:stop] = np.square(design.rmatvec(signs).astype(np.float64)).sum(axis=0)
+        dtype = design.dtype
         del design
-    return _aggregated(found, scales)
+    return _aggregated(found, scales, dtype)
 
 
 def hsic_test(
@@ -274,11 +275,17 @@ def drift_test(model: Any, X: Any, **settings: Any) -> TestResult:
     return mmd_test(behind, path.treated(path.table(X, names)), **settings)
 
 
-def _aggregated(found: NDArray[np.float64], gammas: Sequence[float]) -> TestResult:
-    """The result of statistics (n_gammas, 1 + permutations), the observed ones first."""
+def _aggregated(
+    found: NDArray[np.float64], gammas: Sequence[float], dtype: DTypeLike = np.float64
+) -> TestResult:
+    """The result of statistics (n_gammas, 1 + permutations), the observed ones first.
+
+    ``dtype`` is that of the sums of features behind them: statistics that differ by less than its
+    rounding are equal.
+    """
     count = found.shape[1]
-    least_seen = found[:, :, None] * (1 - 1e-12) - _NOISE
-    above = (found[:, None, :] >= least_seen).sum(axis=2) / count
+    noise = (_NOISE * float(np.finfo(dtype).eps)) ** 2
+    above = (found[:, None, :] >= found[:, :, None] * (1 - 1e-12) - noise).sum(axis=2) / count
     least = above.min(axis=0)
     p_value = float((least <= least[0]).mean())
     return TestResult(p_value, found[:, 0], above[:, 0], np.array(gammas), count - 1)

@@ -133,8 +133,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
         return found.astype(np.float64)
 
     def _weighed(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray | None]:
-        """Checked rows whose weight is not 0, and these weights."""
-        X = self._checked(X, reset=True)
+        """Those of checked rows whose weight is not 0, and these weights."""
         weights = check_weights(sample_weight, X)
         if weights is None or weights.all():
             return X, weights

@@ -111,7 +111,8 @@ class KernelKMeans(_Clusters):
     labels_ : ndarray of shape (n,)
         Cluster of each row of the fit.
     inertia_ : float
-        Sum of the squared distances of the rows to their centres, in the space of the kernel.
+        Sum of the squared distances of the rows to their centres, in the space of the kernel, times
+        the weights of the rows.
     n_iter_ : int
         Number of iterations of the best start.
     {n_features_in_}
@@ -157,7 +158,8 @@ class KernelKMeans(_Clusters):
         self
         """
         self._forget()
-        given, (X, sample_weight) = X, self._weighed(X, sample_weight)
+        given = self._checked(X, reset=True)
+        X, sample_weight = self._weighed(given, sample_weight)
         count, starts = self._count(X), positive_integer(self.n_init, "n_init")
         most, tol = positive_integer(self.max_iter, "max_iter"), number_at_least_0(self.tol, "tol")
         design = self._fitted_design(X, weights=sample_weight)
@@ -189,9 +191,8 @@ class KernelKMeans(_Clusters):
         return self
 
     def _keep(self, found: _Iterate, given: Any) -> None:
-        """Make an iterate the result, for all rows that were given."""
+        """Make an iterate the result, for all checked rows that were given."""
         self.__dict__.update(self._attributes(found))
-        given = self._checked(given, reset=False)
         if given.shape[0] > len(found.labels):  # rows without weight belong to the nearest centre
             self.labels_ = self._labels(self.feature_map_.design(given))
 

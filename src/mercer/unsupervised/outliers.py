@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
@@ -132,7 +131,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         if nu >= 1:
             raise ValueError(f"nu must be a share of the rows in (0, 1); got {nu}.")
         most = positive_integer(self.max_iter, "max_iter")
-        X, weights = self._weighed(X, sample_weight)
+        X, weights = self._weighed(self._checked(X, reset=True), sample_weight)
         rows = self._rows(X, weights, nu)
         with listening(self, X) as listener:
             if self._is_exact:
@@ -289,9 +288,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         start = rows.mean(np.ones(n))
         squares = float(rows.design.column_sqnorms().sum())
         if float(start @ start) * n <= np.finfo(rows.design.dtype).eps * squares:
-            return _Iterate(
-                rows, np.zeros_like(start), 0.0, 0
-            )  # the mean of the rows is 0: so is w
+            # The mean of the rows is 0, and so is w.
+            return _Iterate(rows, np.zeros_like(start), 0.0, 0)
         descent = _Descent(rows, start)
         stopped = interrupted = False
 
@@ -306,8 +304,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
             room = most - descent.n_iter
             if stopped or interrupted or descent.gap <= tol or room < 1:
                 break
-            with contextlib.suppress(KeyboardInterrupt):
-                interrupted = True
+            try:
                 minimize(
                     descent.smoothed,
                     descent.best,
@@ -317,7 +314,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
                     callback=watch,
                     options={"maxfun": room, "maxiter": room, "maxcor": _PAIRS} | ends,
                 )
-                interrupted = False
+            except KeyboardInterrupt:
+                interrupted = True
         is_early = not stopped and descent.gap > tol
         return descent.iterate()._replace(is_early=is_early, interrupted=interrupted)
 
