@@ -6,36 +6,41 @@ import pytest
 from mercer import KernelClassifier, KernelRegressor
 from mercer.estimators.held_out import HeldOut, held_out
 from mercer.estimators.probabilities import uncalibrated
-from mercer.maps import ExactKernel
+from mercer.maps import ExactKernel, Nystroem
 from mercer.solvers import ConjugateGradient
 
 
-def machine(kind, n, tol, **settings):
+def machine(kind, n, tol, landmarks=None, **settings):
     map_ = ExactKernel("gaussian", 0.5)
+    if landmarks is not None:
+        map_ = Nystroem("gaussian", 0.5, landmarks=landmarks, whiten=False)
     solver = ConjugateGradient(tol, rank=40)
     return kind(map_, scale=False, alpha=0.1 / n, solver=solver, **settings)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+@pytest.mark.parametrize("n_landmarks", [None, 60])
 @pytest.mark.parametrize("tol", [1e-6, 1e-2])  # products in float32 or more; numbers of 16 bits
-def test_first_responses_are_those_of_a_fit_to_the_other_rows(kind, weighted, tol):
+def test_first_responses_are_those_of_a_fit_to_the_other_rows(kind, weighted, tol, n_landmarks):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3)).astype(np.float32)
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=400) + 5
     y = y.astype(np.float32) if kind is KernelRegressor else np.digitize(y, [4.7, 5.2])
     weights = rng.uniform(0.5, 1.5, 400) if weighted else np.ones(400)
     rows, others = np.arange(40), np.arange(40, 400)
+    landmarks = None if n_landmarks is None else X[-n_landmarks:]
     held = HeldOut(rows, lambda responses: tol)
     with uncalibrated(), held_out(held):  # probabilities are another fit
-        whole = machine(kind, 400, tol).fit(X, y, sample_weight=weights)
+        whole = machine(kind, 400, tol, landmarks).fit(X, y, sample_weight=weights)
     # The same ridge for a row: alpha times the sum of the weights.
     total = 400 * weights[others].sum() / weights.sum()
-    without = machine(kind, total, 1e-8).fit(X[others], y[others], sample_weight=weights[others])
+    without = machine(kind, total, 1e-8, landmarks)
+    without.fit(X[others], y[others], sample_weight=weights[others])
     method = "predict" if kind is KernelRegressor else "decision_function"
     expected = getattr(without, method)(X[rows]).reshape(40, -1)
     np.testing.assert_allclose(held.responses, expected, atol=max(20 * tol, 1e-4))
-    plain = machine(kind, 400, 1e-8).fit(X, y, sample_weight=weights)
+    plain = machine(kind, 400, 1e-8, landmarks).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(
         getattr(whole, method)(X), getattr(plain, method)(X), atol=max(20 * tol, 1e-4)
     )

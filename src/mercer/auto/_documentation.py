@@ -56,7 +56,7 @@ AUTOMATIC = SHARED | entries(
         classes. Up to 1000 rows it is from five-fold cross-validation; up to 2000 rows from leaving
         out each row in turn; above, from a model of the final form fitted without a tenth of the
         rows (3000 at most). With ``time`` or, above 1000 rows, ``groups`` it is from a fifth of the
-        rows. Above 50 000 rows, or if the time budget leaves no time for that fit, it is the score
+        rows. Of local machines, or if the time budget leaves no time for that fit, it is the score
         of the models of the search, which have fewer rows. As the best of many scores it is
         slightly optimistic. NaN if ``fit`` was interrupted before any trial.
     n_validation_rows_ : int

@@ -163,7 +163,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if self._is_exact(search, n, end - time.perf_counter()):
             search.on_all_rows(n_inputs)
             return None
-        worth = search.on_leaves(cut_for(n, n_inputs))
+        cut = cut_for(n, n_inputs)
+        worth = search.on_leaves(cut)
+        if worth * cut.leaf_size < TUNING.global_rows and not isinstance(X, FarRows):
+            landmarks = search.on_landmarks(end)
+            if landmarks is not None:
+                return landmarks
         last = search.records[-1] if search.records else None
         seconds_left = TUNING.reserve * (end - time.perf_counter())
         if last is None or not np.isfinite(seconds_left):
@@ -220,7 +225,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         trials = [r for r in search.records if r.stage == "features"]
         if not trials:  # no time even for these
             return least
-        per_feature = n * max(r.seconds / r.rows for r in trials) / search.n_components
+        per_feature = n * max(r.seconds / r.rows for r in trials) / TUNING.trial_features
         return int(np.clip(TUNING.reserve * seconds_left / per_feature, least, most))
 
     def _fit_finally(
@@ -240,11 +245,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
-                tol, shared = recipe.tol(search, n), None
+                tol, shared = recipe.tol(search, form, n), None
                 if not isinstance(form, Cut) and self._has_time_twice(search, n, end):
                     shared = recipe.shared_kernel(search, form, n)
                     if shared is None:
-                        tol = self._measured(search, recipe.held_out(X, y, search, form, tol), tol)
+                        found = recipe.held_out(X, y, search, form, tol)
+                        tol = self._measured(search, form, found, tol)
                 pipelines = recipe.of_all_rows(search, n, form, tol)
                 monitor.begin_fit(form_in_words(form, len(pipelines), n))
                 estimator = pipelines[0] if len(pipelines) == 1 else self._mean_model(pipelines)
@@ -254,7 +260,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                     pipeline[-1].set_callbacks(*deadline, *monitor.relays())
                 fit_rows(self.best_estimator_, X, y, search.goal, shared=shared)
                 if shared is not None and shared.responses is not None:
-                    tol = self._measured(search, (shared.rows, shared.responses), tol)
+                    tol = self._measured(search, form, (shared.rows, shared.responses), tol)
                     solver = self.kernel_machine_.solver
                     self.kernel_machine_.solver = replace(solver, tol=tol)
         except KeyboardInterrupt:
@@ -264,7 +270,9 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         for pipeline in [*pipelines, *self._pipelines()]:
             pipeline[-1].set_callbacks()  # the deadline is no part of the model
 
-    def _measured(self, search: Search, found: tuple[NDArray, NDArray] | None, tol: float) -> float:
+    def _measured(
+        self, search: Search, form: Form, found: tuple[NDArray, NDArray] | None, tol: float
+    ) -> float:
         """Take rows and responses of the final form for those held out; returns its tolerance."""
         if found is None:
             return tol
@@ -273,14 +281,14 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             search.choice = replace(search.choice, rows=rows, responses=responses)
         with quiet_scores():
             self._keep(search)
-        return self._recipe(search.key).tol(search)
+        return self._recipe(search.key).tol(search, form)
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
         rows = np.sort(search.first_rows)
         form = TUNING.quick_features
         recipe = self._recipe(key)
-        estimator = recipe.pipeline(search.settings, len(rows), form, recipe.tol(search))
+        estimator = recipe.pipeline(search.settings, len(rows), form, recipe.tol(search, form))
         self.best_estimator_ = self._of_target(estimator, search)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")

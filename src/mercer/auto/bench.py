@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.auto.goals import Classes, Encoding, Numbers
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import LeafPart, Part
 from mercer.auto.scoring import Judge
-from mercer.auto.trials import Settings, feature_responses, feature_tol
-from mercer.maps import FeatureMap
+from mercer.auto.trials import Settings, feature_map, feature_responses, feature_tol
+from mercer.auto.tuning import TUNING
 
 __all__ = ["Bench"]
 
@@ -65,6 +66,11 @@ class Bench:
         held = np.concatenate([part.held for part in parts])
         return cls(goal, judge, parts, n_rows, held, None, min(len(part.fitted) for part in parts))
 
+    @property
+    def leaves(self) -> list[LeafPart]:
+        """The parts that are leaves."""
+        return [part for part in self.parts if isinstance(part, LeafPart)]
+
     def on_leaves(self, parts: Sequence[LeafPart]) -> Bench:
         """Bench on leaves, which may share held-out rows."""
         held, places = np.unique(np.concatenate([part.held for part in parts]), return_inverse=True)
@@ -72,12 +78,22 @@ class Bench:
         return Bench(self.goal, self.judge, parts, most, held, places, most)
 
     def of_features(
-        self, stage: str, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap
+        self,
+        stage: str,
+        group: Settings,
+        ridges: Sequence[float],
+        form: int | Landmarks,
+        key: int,
+        n_jobs: int | None,
     ) -> list[Outcome]:
-        """Outcomes of random features with settings of one gamma, for every ridge."""
-        start = time.perf_counter()
-        targets = self._targets(n_rows)
-        tol = feature_tol(group, self.goal.kind)
+        """Outcomes of features with settings of one gamma, for every ridge, on all rows to fit."""
+        for part in self.parts:
+            part.prepare(group)
+        start, n_rows = time.perf_counter(), self.most_fitted
+        targets, map_ = self._targets(n_rows), feature_map(group, form, key, n_jobs)
+        tol = TUNING.landmark_tol
+        if isinstance(form, int):
+            tol = feature_tol(group, self.goal.kind)
         pieces = [
             list(
                 feature_responses(

@@ -16,6 +16,7 @@ from mercer import kernels
 from mercer._runtime.rows import PreparedRows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.leaves import Cut
 from mercer.auto.means import answer
 from mercer.auto.parts import last_scale_rows
@@ -33,8 +34,9 @@ from mercer.solvers import ConjugateGradient
 
 __all__ = ["STEPS", "Form", "Recipe", "fit_rows"]
 
-# Of the final model: the number of random features, leaves and trees, or None for the exact kernel.
-Form: TypeAlias = int | Cut | None
+# Of the final model: the number of random features, leaves and trees, landmarks, or None for the
+# exact kernel.
+Form: TypeAlias = int | Cut | Landmarks | None
 
 STEPS = ("preparer", "scaler", "model")
 
@@ -61,17 +63,21 @@ class Recipe:
     n_jobs: int | None
     device: Any
 
-    def tol(self, search: Search, n: int | None = None) -> float:
+    def tol(self, search: Search, form: Form, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.
 
         ``n`` is the number of rows of the final fit if these errors are those of a model of fewer.
         """
-        rough, choice = TUNING.tol[self.target], search.choice
+        rough, choice = self._rough(form), search.choice
         if choice is None:
             return rough
         held = choice.rows, choice.responses, choice.record.settings.transform
         growth = 1.0 if n is None else max(1.0, n / choice.record.rows)
         return final_tol(rough, relative_error(search.goal, *held), growth)
+
+    def _rough(self, form: Form) -> float:
+        """Relative residual that serves a form where errors are large."""
+        return TUNING.landmark_tol if isinstance(form, Landmarks) else TUNING.tol[self.target]
 
     def pipeline(
         self, settings: Settings, n: int, form: Form, tol: float, place: int = 0
@@ -98,7 +104,7 @@ class Recipe:
         elif form is None:
             model = self._exact(settings, n, tol, seed)
         else:
-            model = self._of_features(settings, n, form, tol)
+            model = self._of_features(settings, n, form, tol, seed)
         return Pipeline(list(zip(STEPS, (self._preparer(settings), scaler, model), strict=True)))
 
     def _preparer(self, settings: Settings) -> TablePreparer:
@@ -134,10 +140,16 @@ class Recipe:
         alpha = settings.ridge / n
         return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
 
-    def _of_features(self, settings: Settings, n: int, form: int, tol: float) -> KernelMachine:
+    def _of_features(
+        self, settings: Settings, n: int, form: int | Landmarks, tol: float, seed: int
+    ) -> KernelMachine:
         map_ = feature_map(settings, form, self.key, self.n_jobs)
-        tol = min(tol, feature_tol(settings, self.target))
-        return self.machine(map_, scale=False, alpha=settings.ridge / n, tol=tol)
+        alpha = settings.ridge / n
+        if isinstance(form, int):
+            tol = min(tol, feature_tol(settings, self.target))
+            return self.machine(map_, scale=False, alpha=alpha, tol=tol)
+        solver = ConjugateGradient(tol, random_state=seed)
+        return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
 
     def of_all_rows(self, search: Search, n: int, form: Form, tol: float) -> list[Pipeline]:
         """Unfitted pipelines whose mean is the model: one, or two that share its trees."""
@@ -189,7 +201,7 @@ class Recipe:
         of labels would know later targets.
         """
         settings, goal = search.settings, search.goal
-        if form is not None or search.best is None or n <= TUNING.direct_rows:
+        if isinstance(form, (int, Cut)) or search.best is None or n <= TUNING.direct_rows:
             return None
         if goal.times is not None:
             return None
@@ -199,7 +211,7 @@ class Recipe:
         fitted, rows = parts[0]
         if not goal.has_all_classes(fitted):
             return None
-        rough = TUNING.tol[self.target]
+        rough = self._rough(form)
 
         def tol(responses: NDArray[np.float64]) -> float:
             return final_tol(rough, relative_error(goal, rows, responses, "identity"))

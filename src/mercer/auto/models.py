@@ -46,8 +46,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     target), the kernel, gamma and the strength of the penalty. The search is successive halving on
     held-out rows: all settings on a few hundred rows with the exact kernel, the better ones on
     more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
-    the mean of two pipelines with local machines, whose settings are chosen again on leaves. Sparse
-    rows get random features. With thousands of inputs the search includes a linear model. Targets
+    the mean of two pipelines with local machines, whose settings are chosen again on leaves, or, if
+    leaves see too few rows, a machine in the span of several thousand landmarks. Sparse rows get
+    random features. With thousands of inputs the search includes a linear model. Targets
     over several orders of magnitude are fitted as logarithms if that lowers the held-out loss.
 
     Parameters
@@ -58,7 +59,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     ----------
     best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
-        estimators. Above 50 000 rows it is the mean of two such pipelines.
+        estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
         Settings of the model: "numbers", "max_integers" and "labels" of the ``TablePreparer``,
         "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
@@ -181,8 +182,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
         The ends are quantiles of the errors on held-out rows (split-conformal prediction),
         multiplied by the error size expected at the row if that improves the intervals. Up to
-        50 000 rows the errors are those of a model of nearly all rows; above, those of the leaves
-        of the search, which have fewer rows: intervals of noiseless targets are then too wide.
+        50 000 rows, and of landmarks, the errors are those of a model of nearly all rows; of local
+        machines above, those of the leaves of the search, which have fewer rows: intervals of
+        noiseless targets are then too wide.
         Intervals of targets fitted as logarithms widen with the prediction. With several outputs
         each has intervals of constant width, centred at the prediction.
 
@@ -270,8 +272,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     labels), the kernel, gamma and the strength of the penalty. The search is successive halving on
     held-out rows: all settings on a few hundred rows with the exact kernel, the better ones on
     more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
-    the mean of two pipelines with local machines, whose settings are chosen again on leaves. Sparse
-    rows get random features. With thousands of inputs the search includes a linear model. The
+    the mean of two pipelines with local machines, whose settings are chosen again on leaves, or, if
+    leaves see too few rows, a machine in the span of several thousand landmarks. Sparse rows get
+    random features. With thousands of inputs the search includes a linear model. The
     held-out rows also calibrate the probabilities.
 
     Parameters
@@ -284,7 +287,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Class labels, sorted: the order of the columns of probabilities.
     best_estimator_ : Pipeline or MeanClassifier
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
-        estimators. Above 50 000 rows it is the mean of two such pipelines.
+        estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
         Settings of the model: "numbers", "max_integers" and "labels" of the ``TablePreparer``,
         "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if

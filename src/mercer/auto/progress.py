@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from mercer._runtime.progress import is_heard, tell
 from mercer._runtime.validation import integer
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record
 from mercer.auto.leaves import Cut
 from mercer.auto.targets import LogTargetRegressor
@@ -235,11 +236,13 @@ def in_words(settings: Settings) -> str:
     )
 
 
-def form_in_words(form: int | Cut | None, n_pipelines: int, n: int) -> str:
+def form_in_words(form: int | Landmarks | Cut | None, n_pipelines: int, n: int) -> str:
     """Form of the model of all rows, in the words of the log."""
     if form is None:
         return f"the exact kernel machine of {n} rows"
     if isinstance(form, int):
         return f"{form} random features of {n} rows"
+    if isinstance(form, Landmarks):
+        return f"{form.count} landmarks of {n} rows"
     mean = " in two pipelines, whose mean it is," if n_pipelines > 1 else ""
     return f"{form.n_trees} trees{mean} with leaves of up to {form.leaf_size} of {n} rows"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from mercer.auto.bench import Bench
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record, Stage, better, rank_loss
 from mercer.auto.parts import LeafPart
 from mercer.auto.trials import Settings
@@ -23,6 +24,7 @@ __all__ = [
     "ALL_ROWS",
     "DENSE",
     "FEATURES",
+    "LANDMARKS",
     "LEAVES",
     "RUNGS",
     "Rung",
@@ -409,6 +411,25 @@ def _with_bins(settings: Settings) -> Waves:
         yield from at(best.settings, 1.0, second)
 
 
+# -- candidates with landmarks ---------------------------------------------------------------------
+
+
+def with_landmarks(search: Standing) -> Waves:
+    """The best settings on leaves and, if these gain, finalists of their kernel and a wider one."""
+    of_leaves = search.best
+    if of_leaves is None:
+        return
+    settings = of_leaves.settings
+    yield [Trial(settings, [settings.gamma], [settings.ridge])]
+    best, leading = _best_of_stage(search), search.best
+    if best is None or leading is None or leading.loss > TUNING.landmark_gain * of_leaves.loss:
+        return
+    others = [f for f in search.finalists if f.kernel == best.kernel and f != best]
+    yield [Trial(other, [other.gamma], [other.ridge]) for other in others]
+    best = _best_of_stage(search) or best
+    yield [Trial(best, [best.gamma / TUNING.gamma_step[best.kernel]], [best.ridge])]
+
+
 # -- the table -------------------------------------------------------------------------------------
 
 
@@ -428,6 +449,8 @@ class Rung:
         Groups of settings of each kernel that the next rung takes over.
     work : float, default=0.0
         Rows² × inputs that a trial has in any case.
+    form : int or Landmarks, default=None
+        Number of random features, or landmarks, that stand for the kernel; None for exact machines.
     """
 
     name: str
@@ -435,6 +458,7 @@ class Rung:
     candidates: tuple[Callable[[Standing], Waves], ...]
     keep: dict[str, int] | None = None
     work: float = 0.0
+    form: int | Landmarks | None = None
 
 
 # A thin sample of the table, for every model.
@@ -454,4 +478,6 @@ ALL_ROWS = Rung(
 DENSE = Rung("leaves", None, (dense,))
 LEAVES = Rung("leaves", None, (step_by_step, learned_scales, past_the_ends))
 # Instead of rung 3 for random features.
-FEATURES = Rung("features", None, (with_features,))
+FEATURES = Rung("features", None, (with_features,), form=TUNING.trial_features)
+# After leaves whose rows are worth little more than any others.
+LANDMARKS = Rung("landmarks", None, (with_landmarks,), form=Landmarks(TUNING.trial_landmarks))

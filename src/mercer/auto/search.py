@@ -15,13 +15,24 @@ from mercer._runtime.arrays import n_threads
 from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.auto.bench import Bench
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.landmarks import Landmarks, landmarks_for
 from mercer.auto.leading import Outcome, Record, Stage, promising, rank_loss
 from mercer.auto.leaves import Cut, trial_leaves, worth
 from mercer.auto.parts import LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.progress import Monitor
-from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, LEAVES, RUNGS, Rung, Trial, Waves
+from mercer.auto.rungs import (
+    ALL_ROWS,
+    DENSE,
+    FEATURES,
+    LANDMARKS,
+    LEAVES,
+    RUNGS,
+    Rung,
+    Trial,
+    Waves,
+)
 from mercer.auto.scoring import Judge
-from mercer.auto.trials import Settings, feature_map
+from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 from mercer.maps.partition import usual_overlap
 
@@ -90,7 +101,6 @@ class Search:
         self.label_ways: Sequence[str] = ("numbers",)
         self.n_inputs, self.is_thin = 1, False
         self.first_rows = self.parts[0].fitted  # few settings were tried on them
-        self.n_components = TUNING.trial_features
 
     @property
     def best(self) -> Record | None:
@@ -228,6 +238,31 @@ class Search:
             losses.append(same[0].record.loss if same else best.loss)
         return worth(best.loss, losses[0], losses[1])
 
+    def on_landmarks(self, end: float) -> Landmarks | None:
+        """The landmarks of a machine of all rows, if it errs less than leaves do; they are tried.
+
+        Both are judged by the rows that leaves hold out. ``end`` is the time by which the final fit
+        has to end.
+        """
+        choice, bench, stage, partner = self.choice, self.bench, self.stage, self.partner
+        if choice is None or choice.record.stage != LEAVES.name or self._is_late():
+            return None
+        n_rows = self.whole.n_rows
+        if n_rows < TUNING.landmark_rows or landmarks_for(n_rows, self.n_inputs) is None:
+            return None
+        self.bench = self.whole.on_leaves([spread_out(bench.leaves, TUNING.landmark_rows)])
+        self._climb(LANDMARKS)
+        best, transform = self.best, choice.record.settings.transform
+        loss = self.judge(choice.responses, choice.rows, transform).loss
+        if best is not None and best.loss < TUNING.landmark_gain * loss:
+            seconds_left = TUNING.reserve * (end - time.perf_counter())
+            form = landmarks_for(n_rows, self.n_inputs, seconds_left, best.seconds)
+            if form is not None:
+                self.partner = None
+                return form
+        self.choice, self.bench, self.stage, self.partner = choice, bench, stage, partner
+        return None
+
     def _leaf_table(self) -> Part:
         """Rows to cut leaves from: by groups or time, a fifth of them held out, else in leaves
         alone."""
@@ -321,8 +356,8 @@ class Search:
             for trial in trials
             for gamma in trial.gammas
         ]
-        if rung is FEATURES:
-            return self._try_features(works)
+        if rung.form is not None:
+            return self._try_features(rung.name, rung.form, works)
         best: dict[Settings, Record] = {}
         chunks = self._chunks(n_rows, works)
         threads = -(-n_threads(self.n_jobs) // max(1, len(chunks)))
@@ -343,15 +378,15 @@ class Search:
                         best[group] = min(best.get(group, record), record, key=rank_loss)
         return best
 
-    def _try_features(self, works: list[_Work]) -> dict[Settings, Record]:
-        """Outcomes of random features, one after the other: each uses all threads."""
+    def _try_features(
+        self, stage: str, form: int | Landmarks, works: list[_Work]
+    ) -> dict[Settings, Record]:
+        """Outcomes of features, one after the other: each uses all threads."""
         best: dict[Settings, Record] = {}
         for group, settings, ridges in works:
             if self._is_late():
                 break
-            map_ = feature_map(settings, self.n_components, self.key, self.n_jobs)
-            n_rows = self.bench.most_fitted
-            outcomes = self.bench.of_features(FEATURES.name, n_rows, settings, ridges, map_)
+            outcomes = self.bench.of_features(stage, settings, ridges, form, self.key, self.n_jobs)
             record = self._record(outcomes)
             if record is not None:
                 best[group] = min(best.get(group, record), record, key=rank_loss)

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
 from mercer.estimators.selection import responses
 from mercer.losses import Squared
-from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
+from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
 from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient
+from mercer.solvers.forms import in_span
 
 __all__ = ["METRICS", "Settings", "feature_map", "feature_responses", "feature_tol"]
 
@@ -56,13 +58,18 @@ class Settings:
         return {"cosines": None, "machine": self.kernel}.get(self.scales, self.scales)
 
 
-def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | None) -> FeatureMap:
-    """The map of random features that stands for a kernel."""
+def feature_map(
+    settings: Settings, form: int | Landmarks, key: int, n_jobs: int | None
+) -> FeatureMap:
+    """The map of so many random features, or of landmarks, that stands for a kernel."""
     seed = int(key % 2**31)
+    if isinstance(form, Landmarks):
+        beside: dict[str, Any] = {"whiten": False, "random_state": seed, "n_jobs": n_jobs}
+        return Nystroem(settings.kernel, settings.gamma, form.count, **beside)
     if settings.kernel == "linear":
         return IdentityMap(n_jobs=n_jobs)
     make = RandomFourier if settings.kernel == "gaussian" else RandomBinning
-    return make(settings.kernel, settings.gamma, n_components, random_state=seed, n_jobs=n_jobs)
+    return make(settings.kernel, settings.gamma, form, random_state=seed, n_jobs=n_jobs)
 
 
 def feature_tol(settings: Settings, kind: str) -> float:
@@ -86,7 +93,8 @@ def feature_responses(
     design, target = map_.fit_design(fitted), target.astype(np.float32)
     total = design.shape[0] if weights is None else float(weights.sum())
     for ridge in ridges:
-        problem = Problem(design, target, Squared(), L2(ridge / total), weights, False)
+        columns, penalty = in_span(design, L2(ridge / total), True, Squared())
+        problem = Problem(columns, target, Squared(), penalty, weights, False)
         solver = ConjugateGradient(tol=tol, max_iter=TUNING.feature_iter)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

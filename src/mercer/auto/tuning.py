@@ -96,6 +96,15 @@ class Tuning:
     ridge_step: float = 3.0  # factor of a step of the ridge
     least_ridge: float = 2e-3  # on leaves: weaker ones show rounding sooner than gains
 
+    # -- landmarks of a machine of all rows --------------------------------------------------------
+    trial_landmarks: int = 2000
+    landmark_rows: int = 30_000  # rows that a trial fits, and least rows of a table to try them
+    landmark_gain: float = 0.9  # share of the loss of leaves that landmarks must reach
+    landmarks_per_root: float = 15.0  # landmarks of the final fit per root of its rows
+    landmark_work: float = 3e11  # n_rows × landmarks × inputs of the final fit: a minute
+    landmark_memory: float = 0.25  # share of the available memory that their factors may take
+    landmark_tol: float = 0.005  # relative residual of the equations of landmarks
+
     # -- trials of random features ----------------------------------------------------------------
     trial_features: int = 512
     # Rows fitted and held out: 8000 rows took a fifth of w8a's fit longer for no lower error.

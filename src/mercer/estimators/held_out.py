@@ -1,6 +1,6 @@
 """A first solution without some rows, beside the solution of all rows: what a model errs by.
 
-Both share the kernel matrix of an exact machine, and the second one starts from the first.
+Both share the kernel matrix, and the second one starts from the first.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import KernelColumns
+from mercer.equations import spans_all_rows
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient, Solver
 from mercer.solvers.base import Result
+from mercer.solvers.preconditioners import of_machine
 
 __all__ = ["HeldOut", "held_out", "solve_without_first"]
 
@@ -48,7 +50,7 @@ _held: ContextVar[HeldOut | None] = ContextVar("mercer_held_out", default=None)
 
 @contextmanager
 def held_out(held: HeldOut) -> Iterator[None]:
-    """Exact kernel machines fitted within this context answer for ``held`` first."""
+    """Kernel machines of all rows or landmarks, fitted within this context, answer for ``held``."""
     token = _held.set(held)
     try:
         yield
@@ -61,7 +63,7 @@ def solve_without_first(
 ) -> tuple[Solver, Result]:
     """Solve a problem; within ``held_out``, without some of its rows first.
 
-    Only exact machines that conjugate gradients solve have a first solution. ``mean`` was
+    Only kernel machines that conjugate gradients solve have a first solution. ``mean`` was
     subtracted from the targets. Returns the solver of the result, whose tolerance may differ.
     """
     held = _held.get()
@@ -73,6 +75,7 @@ def solve_without_first(
     ):
         return solver, solver.solve(problem, start, listener)
     cached = solver.with_cached_kernel(problem)
+    given, solver = solver, _of_landmarks_once(solver, cached)
     first = solver.solve(_without(cached, held.rows), None, listener)
     if first.interrupted:
         return solver, first
@@ -80,10 +83,27 @@ def solve_without_first(
     found = problem.design.rows(held.rows).matvec(weights.astype(np.float64))
     found = found + (first.coef[-1] if problem.fit_intercept else 0.0)
     held.responses = np.asarray(found + mean, dtype=np.float64).reshape(len(held.rows), -1)
-    exact = replace(solver, tol=held.tol(held.responses))
+    tol = held.tol(held.responses)
+    exact = replace(solver, tol=tol)
     if not exact.serves(cached):
         cached = problem
-    return exact, exact.solve(cached, first.coef, listener)
+    return replace(given, tol=tol), exact.solve(cached, first.coef, listener)
+
+
+def _of_landmarks_once(solver: ConjugateGradient, problem: Problem) -> ConjugateGradient:
+    """The solver with a preconditioner for all solutions, if it would make one of landmarks.
+
+    Its factors take as long as several products with the kernel, and weights are not in it.
+    """
+    if callable(solver.preconditioner) or problem.device or spans_all_rows(problem):
+        return solver
+    alpha = problem.penalty.alpha
+    inverse = of_machine(problem, solver.preconditioner, solver.rank, 0, [alpha])
+
+    def at_alpha(residual: NDArray, strengths: NDArray) -> NDArray:
+        return inverse(residual, np.full_like(strengths, alpha))
+
+    return replace(solver, preconditioner=at_alpha)
 
 
 def _without(problem: Problem, rows: NDArray[np.int64]) -> Problem:
