@@ -34,6 +34,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     "mathml",
     "inherited",
+    "installation",
     "records",
     "reference",
 ]

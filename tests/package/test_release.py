@@ -50,9 +50,10 @@ def test_the_conda_recipe_needs_what_the_package_and_its_commands_need():
 
 
 def test_every_extra_is_told_on_the_page_on_installing():
-    told = set(re.findall(r"^   \* - (.*)$", text("docs", "start", "install.rst"), re.M))
-    names = {name for line in told for name in re.findall(r"``(\w+)``", line)}
-    assert names == set(PROJECT["optional-dependencies"])
+    [block] = re.findall(
+        r"install-table:: extras\n\n((?:   .*\n)+)", text("docs", "start", "install.rst")
+    )
+    assert re.findall(r"^   (\w+): .+$", block, re.M) == list(PROJECT["optional-dependencies"])
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
