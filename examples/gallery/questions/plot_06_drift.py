@@ -46,6 +46,7 @@ for ax, name in zip(axes[1:], ("temp", "sched_dep_time"), strict=True):
     edges = np.histogram_bin_edges(flights[name].dropna(), 25)
     ax.hist([old[name], new[name]], edges, color=["0.6", "C1"], label=["July", "August"])
     ax.set(xlabel=name, title=f"adjusted p-value {adjusted[name]:.3f}")
+axes[1].set_ylabel("flights")
 axes[1].legend()
 plt.show()
 
