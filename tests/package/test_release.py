@@ -34,6 +34,9 @@ def test_every_place_names_one_version():
     version = PROJECT["version"]
     assert f'version: "{version}"' in text("packaging", "conda", "recipe.yaml")
     assert f"\nversion: {version}\n" in text("CITATION.cff")
+    if (ROOT / "studies").is_dir():
+        assert f'\nversion = "{version}"\n' in text("studies", "pyproject.toml")
+        assert text("studies", "LICENSE") == text("LICENSE")
     assert re.search(
         rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", text("CHANGELOG.md"), re.M
     )
