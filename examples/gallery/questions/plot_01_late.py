@@ -32,7 +32,7 @@ shown = coming[["date", "sched_dep_time", "carrier", "dest"]].assign(chance=chan
 print(shown.iloc[::300].to_string(index=False))
 
 # %%
-# Five groups of flights, from the smallest chance to the largest. Bars are what came:
+# Five groups of flights, from the smallest chance to the largest, and the share that was late:
 fifth = pd.qcut(chance, 5, labels=False)
 groups = pd.DataFrame({"chance": chance, "late": was_late}).groupby(fifth).mean()
 figure, ax = plt.subplots()

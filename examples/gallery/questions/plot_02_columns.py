@@ -29,7 +29,7 @@ ShapleyDisplay(found).bar()
 plt.show()
 
 # %%
-# From the mean price to the price of the most expensive new flat, column by column:
+# From the mean prediction to that of the most expensive new flat, column by column:
 dearest = int(model.predict(flats[360:]).argmax())
 ShapleyDisplay(found).waterfall(dearest)
 plt.show()
