@@ -154,10 +154,6 @@ def grouped(n=120):
     parse_version(sklearn.__version__) < parse_version("1.8"),
     reason="scikit-learn routes weights to scores of pipelines from version 1.8 on",
 )
-@pytest.mark.skipif(
-    parse_version(sklearn.__version__) < parse_version("1.8"),
-    reason="scikit-learn routes weights to scores of pipelines from version 1.8 on",
-)
 def test_requests_carry_weights_and_groups_through_a_search(monkeypatch):
     X, y, weights, groups = grouped()
     fits = []

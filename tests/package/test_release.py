@@ -59,6 +59,12 @@ def test_every_extra_is_told_on_the_page_on_installing():
     assert re.findall(r"^   (\w+): .+$", block, re.M) == list(PROJECT["optional-dependencies"])
 
 
+def test_every_system_that_wheels_are_built_on_is_in_the_table_of_systems():
+    [runners] = re.findall(r"os: \[(.*)\]", text(".github", "workflows", "wheels.yml"))
+    table = text("docs", "_ext", "installation.py")
+    assert [name for name in runners.split(", ") if f'"{name}")' not in table] == []
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_name_what_they_use_by_its_commit(workflow):
     uses = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
