@@ -34,6 +34,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     "mathml",
     "inherited",
+    "installation",
     "records",
     "reference",
 ]
@@ -118,6 +119,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "download_all_examples": False,
     "remove_config_comments": True,
+    "subsection_order": ["../examples/gallery/questions", "../examples/gallery/methods"],
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("matplotlib", "conf_hooks.reset"),
     "image_scrapers": ("matplotlib",),

@@ -19,7 +19,7 @@ class RecordTable(Directive):
 
     def run(self) -> list[nodes.Node]:
         read = records_read.seconds_of if "seconds" in self.options else records_read.table_of
-        return _parsed(self, _table(*read(self.arguments[0])))
+        return parsed(self, table(*read(self.arguments[0])))
 
 
 class RecordSummary(Directive):
@@ -28,7 +28,7 @@ class RecordSummary(Directive):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        return _parsed(self, [records_read.summary(self.arguments[0])])
+        return parsed(self, [records_read.summary(self.arguments[0])])
 
 
 class RecordWins(Directive):
@@ -37,7 +37,7 @@ class RecordWins(Directive):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        return _parsed(self, _table(*records_read.wins_of(self.arguments[0])))
+        return parsed(self, table(*records_read.wins_of(self.arguments[0])))
 
 
 class RecordRuns(Directive):
@@ -57,8 +57,8 @@ class RecordRuns(Directive):
         name, options = self.arguments[0], self.options
         if "measure" in options:
             best = options.get("lowest", options.get("nominal", max))
-            return _parsed(self, _table(*records_read.by_task(name, options["measure"], best)))
-        return _parsed(self, _table(*records_read.runs_of(name, options["columns"])))
+            return parsed(self, table(*records_read.by_task(name, options["measure"], best)))
+        return parsed(self, table(*records_read.runs_of(name, options["columns"])))
 
 
 class RecordTasks(Directive):
@@ -68,26 +68,26 @@ class RecordTasks(Directive):
         lines = [records_read.tasks_summary()]
         for task in dict.fromkeys(run["task"] for run in records_read.task_runs()):
             lines += ["", f".. rubric:: {task[0].upper()}{task[1:]}", ""]
-            lines += [*_table(*records_read.task_table(task)), ""]
+            lines += [*table(*records_read.task_table(task)), ""]
             lines += [f"- {sentence}" for sentence in records_read.task_ratios(task)]
-        return _parsed(self, lines)
+        return parsed(self, lines)
 
 
 class RecordElo(Directive):
     """Elo ratings of all contenders, over the tables of all records."""
 
     def run(self) -> list[nodes.Node]:
-        return _parsed(self, _table(*records_read.elo_table()))
+        return parsed(self, table(*records_read.elo_table()))
 
 
-def _table(header: list[str], body: list[list[str]], classes: str = "record") -> list[str]:
+def table(header: list[str], body: list[list[str]], classes: str = "record") -> list[str]:
     lines = [".. list-table::", "   :header-rows: 1", f"   :class: {classes}", ""]
     for row in [header, *body]:
         lines += [f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)]
     return lines
 
 
-def _parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
+def parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
     holder = nodes.container()
     directive.state.nested_parse(StringList(lines, source="records"), 0, holder)
     return holder.children

@@ -195,11 +195,11 @@ def test_rows_without_weight_take_their_groups_with_them():
     [
         (np.zeros(60), "groups must hold at least two groups; got one"),
         (np.arange(59), "inconsistent numbers of samples"),
-        (np.zeros((60, 2)), "1d array|groups"),
+        (np.zeros((60, 2)), r"groups must have shape \(n,\)"),
         ([None] * 60, "groups must hold a group for every row; that of row 0 lacks"),
         (np.where(np.arange(60) == 7, np.nan, 1.0), "that of row 7 lacks"),
         (np.array([1, "a"] * 30, dtype=object), "groups must hold labels that sort"),
-        (3, "groups|shape|array"),
+        (3, r"groups must have shape \(n,\)"),
     ],
 )
 @pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])

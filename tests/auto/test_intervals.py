@@ -123,7 +123,7 @@ def test_several_outputs_have_one_width_each_and_quantiles():
 
 def test_sparse_rows_have_one_width():
     rng = np.random.default_rng(100)
-    X = sparse.random_array((500, 40), density=0.2, rng=rng, format="csr")
+    X = sparse.random_array((500, 40), density=0.2, random_state=rng, format="csr")
     y = X.sum(axis=1) + 0.1 * rng.normal(size=500)
     model = AutoKernelRegressor(random_state=100).fit(X, y)
     assert model.spread_.machine is None

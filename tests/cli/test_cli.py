@@ -466,11 +466,14 @@ def test_the_command_runs_as_a_process(table, tmp_path):
 
 _HELP = """
 import sys
+import typer
+before = set(sys.modules)  # some versions of Typer load Rich
 from mercer.cli import main
 try:
     main([*sys.argv[1:], "--help"])
 except SystemExit:
-    print([name for name in ("numpy", "scipy", "sklearn", "rich") if name in sys.modules])
+    loaded = {*sys.modules} - before
+    print([name for name in ("numpy", "scipy", "sklearn", "rich") if name in loaded])
 """
 
 

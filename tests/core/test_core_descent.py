@@ -121,7 +121,7 @@ def test_lists_of_bins_are_their_rows_and_products_with_them_those_of_the_column
 @pytest.mark.parametrize("curved", [False, True])
 def test_a_face_step_solves_the_equations_of_the_columns(centred, curved, rng):
     n, at = 60, np.array([5, 0, 2])
-    Z = sparse.random_array((n, 6), density=0.5, format="csc", rng=rng)
+    Z = sparse.random_array((n, 6), density=0.5, format="csc", random_state=rng)
     Z.sort_indices()
     h = rng.uniform(0.0, 2.0, size=n) if curved else None
     rows = np.ones(n) if h is None else h

@@ -224,7 +224,9 @@ def test_other_losses(data, loss):
 @pytest.mark.parametrize("name", ["linear", "fourier", "binning", "nystroem"])
 def test_sparse_rows(data, name):
     _, y, w = data
-    S = sparse.random_array((200, 15), density=0.2, rng=np.random.default_rng(101), format="csr")
+    S = sparse.random_array(
+        (200, 15), density=0.2, random_state=np.random.default_rng(101), format="csr"
+    )
     model = KernelRegressor(MAPS[name], **TIGHT)
     _, far = _assert_same(model, S, y, w)
     assert far.scaler_ is not None
@@ -402,7 +404,7 @@ def test_columns_of_parts_add_up_to_those_of_all():
     variance = np.average((X - mean) ** 2, axis=0, weights=w)
     np.testing.assert_allclose(total.variance, variance, rtol=1e-10, atol=1e-18)
     assert columns_of(X[:0]) is None
-    S = sparse.random_array((50, 3), density=0.3, rng=rng, format="csr")
+    S = sparse.random_array((50, 3), density=0.3, random_state=rng, format="csr")
     dense, thin = columns_of(S.toarray(), w[:50]), columns_of(S, w[:50])
     for name in ("mean", "squares", "low", "high", "weight"):
         np.testing.assert_allclose(getattr(thin, name), getattr(dense, name), rtol=1e-12)

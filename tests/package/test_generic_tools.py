@@ -1,5 +1,7 @@
 """Tools of scikit-learn for any estimator, on raw tables with dates, strings and missing cells."""
 
+from inspect import signature
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -106,6 +108,10 @@ def test_partial_dependence_where_cells_are_missing(model):
     assert np.all(np.diff(result["average"][0]) > 0)
 
 
+@pytest.mark.skipif(
+    "custom_values" not in signature(partial_dependence).parameters,
+    reason="scikit-learn takes values from version 1.7 on",
+)
 @regressors
 def test_partial_dependence_at_given_dates_and_labels(model):
     """Grids over dates, and over labels of which some are missing, are none that it can make."""

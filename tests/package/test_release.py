@@ -34,6 +34,9 @@ def test_every_place_names_one_version():
     version = PROJECT["version"]
     assert f'version: "{version}"' in text("packaging", "conda", "recipe.yaml")
     assert f"\nversion: {version}\n" in text("CITATION.cff")
+    if (ROOT / "studies").is_dir():
+        assert f'\nversion = "{version}"\n' in text("studies", "pyproject.toml")
+        assert text("studies", "LICENSE") == text("LICENSE")
     assert re.search(
         rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", text("CHANGELOG.md"), re.M
     )
@@ -50,9 +53,16 @@ def test_the_conda_recipe_needs_what_the_package_and_its_commands_need():
 
 
 def test_every_extra_is_told_on_the_page_on_installing():
-    told = set(re.findall(r"^   \* - (.*)$", text("docs", "start", "install.rst"), re.M))
-    names = {name for line in told for name in re.findall(r"``(\w+)``", line)}
-    assert names == set(PROJECT["optional-dependencies"])
+    [block] = re.findall(
+        r"install-table:: extras\n\n((?:   .*\n)+)", text("docs", "start", "install.rst")
+    )
+    assert re.findall(r"^   (\w+): .+$", block, re.M) == list(PROJECT["optional-dependencies"])
+
+
+def test_every_system_that_wheels_are_built_on_is_in_the_table_of_systems():
+    [runners] = re.findall(r"os: \[(.*)\]", text(".github", "workflows", "wheels.yml"))
+    table = text("docs", "_ext", "installation.py")
+    assert [name for name in runners.split(", ") if f'"{name}")' not in table] == []
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)

@@ -234,6 +234,15 @@ def test_a_solution_in_one_step_and_several_models_on_the_same_axes(rows):
     assert more.line_.get_color() != display.line_.get_color()
 
 
+def test_equal_tolerances_of_several_models_have_one_entry_in_the_legend(rows):
+    axes = None
+    for tol in (1e-2, 1e-3, 1e-3):
+        model = KernelRegressor(solver="cg", n_components=64, tol=tol, random_state=0).fit(*rows)
+        axes = plots.ConvergenceDisplay.from_estimator(model, y="optimality", ax=axes).ax_
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [label for label in labels if "tol" in label] == ["tol = 0.01", "tol = 0.001"]
+
+
 # -- calibration and coverage ------------------------------------------------------------------
 
 

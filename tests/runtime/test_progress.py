@@ -284,8 +284,9 @@ def test_a_progress_bar_shows_stages_and_the_final_fit(capsys):
 
 
 def test_progress_of_a_grid_of_models(capsys):
+    bar = of_scikit_learn("ProgressBar")(max_propagation_depth=None)
     grid = GridSearchCV(AutoKernelRegressor(), {"random_state": [0, 1]}, cv=2)
-    grid.set_callbacks(of_scikit_learn("ProgressBar")(max_propagation_depth=None)).fit(*rows(60))
+    grid.set_callbacks(bar).fit(*rows(60))
     assert "AutoKernelRegressor" in capsys.readouterr().out
     assert not getattr(grid.best_estimator_, "_skl_callbacks", [])
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as ReferenceElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.svm import LinearSVC
+from sklearn.utils.fixes import parse_version
 
 from _descent import minimiser
 from _problems import targets
@@ -134,7 +136,9 @@ def test_logistic_regression_and_the_squared_hinge_agree_with_liblinear(rng):
     y = np.where(Z[:, 0] + 0.5 * rng.normal(size=N) > 0, 1.0, -1.0)
     strength = 0.02
     penalised = {"C": 1 / (N * strength), "fit_intercept": False, "tol": 1e-8, "max_iter": 10_000}
-    logistic = LogisticRegression(l1_ratio=1.0, solver="liblinear", **penalised)
+    renamed = parse_version(sklearn.__version__) >= parse_version("1.8")
+    l1 = {"l1_ratio": 1.0} if renamed else {"penalty": "l1"}
+    logistic = LogisticRegression(**l1, solver="liblinear", **penalised)
     hinge = LinearSVC(penalty="l1", loss="squared_hinge", dual=False, **penalised)
     for reference, loss in ((logistic, Logistic()), (hinge, SquaredHinge())):
         reference.fit(Z, y)

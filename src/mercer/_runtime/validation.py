@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.messages import shown
@@ -261,7 +261,17 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
     if groups is None:
         return None
     refuse_foreign(groups, "groups")
-    labels = column_or_1d(groups, input_name="groups")
+    labels = check_array(
+        groups,
+        ensure_2d=False,
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+        input_name="groups",
+    )
+    if labels.ndim != 1 and labels.shape[1:] != (1,):
+        raise ValueError(f"groups must have shape (n,), one per row; got shape {labels.shape}.")
+    labels = labels.ravel()
     check_consistent_length(X, labels)
     lacking = np.flatnonzero([label is None or label != label for label in labels.tolist()])
     if len(lacking):

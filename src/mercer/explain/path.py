@@ -211,7 +211,8 @@ def composed_of(table: Any, background: Any, groups: Groups) -> Callable[[NDArra
 
         def of_frame(places: NDArray[np.int64]) -> Any:
             series = [both[name][places[:, j]] for j, name in enumerate(both.columns)]
-            return nw.concat([s.to_frame() for s in series], how="horizontal")
+            # Not a horizontal concatenation, which may align rows by the index of pandas.
+            return series[0].to_frame().with_columns(*series[1:])
 
         return of_frame
     if sparse.issparse(table):

@@ -22,7 +22,7 @@ _LABELS = {
     "seconds": "seconds of solving",
     "iterations": "iterations",
     "rounds": "rounds of drawing features",
-    "optimality": "what the stopping test sees",
+    "optimality": "optimality",
     "objective": "objective above its least value",
 }
 _SMOOTH = 50  # parts that a curve of noisy losses is averaged in
@@ -175,7 +175,10 @@ class ConvergenceDisplay(Display):
             axes.set_yscale("log")
             if up == "optimality" and self.tol:
                 style = {"color": self.line_.get_color(), "linestyle": ":", "linewidth": 1.4}
-                self.tol_ = axes.axhline(self.tol, label=f"tol = {self.tol:g}", **style)
+                label = f"tol = {self.tol:g}"
+                if label in axes.get_legend_handles_labels()[1]:
+                    label = "_"  # Matplotlib leaves names that begin with it out of the legend
+                self.tol_ = axes.axhline(self.tol, label=label, **style)
         else:
             axes.annotate("solved in one step", (0.5, 0.5), xycoords="axes fraction", color=AIDS)
         axes.set_xlabel(_LABELS[self.unit if across == "iterations" else across])

@@ -216,7 +216,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         T = scores.astype(np.float64)
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         gram = T.T @ T
-        ridge = self.alpha * max(np.trace(gram) / len(gram), np.finfo(float).tiny)
+        ridge = self.alpha * (np.trace(gram) / len(gram) or 1.0)  # equal rows have scores of 0
         weights = linalg.solve(
             gram + ridge * np.eye(len(gram)), (X.T @ T - np.outer(mean, T.sum(axis=0))).T
         )

@@ -244,7 +244,7 @@ def figure4(records: Iterable[Record]) -> Figure:
 def _against_seconds(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     """A line for each system, a point for every block."""
     [panel] = panels
-    seconds, errors = [], []
+    seconds, errors, marked = [], [], []
     for run in _in_order(runs):
         look, course = LOOKS[run["method"]], run["course"]
         points = list(zip(course["seconds"], course["error"], strict=True))
@@ -254,9 +254,11 @@ def _against_seconds(panels: Sequence[Axes], name: str, runs: Sequence[Record]) 
         look._replace(mark="*", dashes="").draw(panel, ends)
         seconds += course["seconds"]
         errors += course["error"]
+        marked += [error for _, error in ends]
     log_axis(panel.xaxis, seconds)
-    low = min(errors)
-    _y_axis(panel, [error for error in errors if error <= 6 * low])
+    # The first blocks may be far above all others; ends of epochs are shown.
+    most = max(6 * min(errors), *marked)
+    _y_axis(panel, [error for error in errors if error <= most])
     panel.set(xlabel="seconds", ylabel=unit(runs[0]))
     _titled(panel, runs)
 

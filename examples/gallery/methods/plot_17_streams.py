@@ -3,7 +3,7 @@ Rows as they come
 =================
 
 :class:`~mercer.DoublySGDClassifier` learns from one batch after the other, with random features
-that are made, used and forgotten.
+that are computed for each batch and not stored.
 """
 
 import matplotlib.pyplot as plt

@@ -22,4 +22,6 @@ for level in (0.1, 0.5, 0.9):
     fitted = model.fit(x[:, None], y).predict(x[:, None])
     plt.plot(x, fitted, label=f"{level:.0%}: {np.mean(y <= fitted):.0%} of rows are below")
 plt.legend()
+plt.xlabel("input")
+plt.ylabel("target")
 plt.show()

@@ -1,10 +1,11 @@
 """
-Which rows of this table are wrong?
-===================================
+Which rows look wrong?
+======================
 
-A list of flats has 30 wrong rows among 1500: areas in square feet, prices in thousands, and years
-of the wrong century. Nobody marked them. :class:`~mercer.unsupervised.OneClassKernel` behind
-:class:`~mercer.TablePreparer` ranks rows by how few others are near.
+Which rows of a table should somebody look at first? A list of 1500 flats has 30 wrong rows: areas
+in square feet, prices in thousands, and years of the wrong century. No mark shows them.
+:class:`~mercer.unsupervised.OneClassKernel` behind :class:`~mercer.TablePreparer` ranks rows by how
+few others are near.
 """
 
 import matplotlib.pyplot as plt
@@ -26,6 +27,7 @@ wrong = rng.choice(n, 30, replace=False)
 flats.loc[wrong[:10], "area"] *= 10.76
 flats.loc[wrong[10:20], "price"] /= 1000
 flats.loc[wrong[20:], "built"] -= 200
+print(flats.head(4).to_string(index=False))
 
 # %%
 # The machine sees no mark of the wrong rows. With ``nu=0.1`` a tenth of the rows shapes the border,
@@ -44,7 +46,7 @@ for name, values in scores.items():
     print(f"{name}: {(kind[values.argsort()[:30]] != 'right').sum()} of the 30 are wrong")
 
 # %%
-# Wrong areas and prices lie apart from the cloud of area and price. Years are in neither axis:
+# Wrong areas and prices lie apart from the cloud of area and price. Years are on neither axis:
 found = scores["one-class kernel"].argsort()[:30]
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 looks = {"right": "0.7", "square feet": "C1", "thousands": "C3", "wrong century": "C0"}
@@ -58,3 +60,8 @@ values = [scores["one-class kernel"][kind == name] for name in looks]
 axes[1].hist(values, 40, stacked=True, color=list(looks.values()))
 axes[1].set(xlabel="score", ylabel="rows", ylim=(0, 20), title="bars above 20 rows are cut")
 plt.show()
+
+# %%
+# The answer is a list to look at, the most unusual rows first:
+print(flats.loc[found[:6]].to_string())
+print(f"{np.mean(kind[found] != 'right'):.0%} of the first 30 are wrong")

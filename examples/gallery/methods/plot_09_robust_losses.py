@@ -26,4 +26,6 @@ for loss in ("squared", "huber", "correntropy"):
     error = np.sqrt(np.mean((fitted - truth) ** 2))
     plt.plot(x, fitted, label=f"{loss}, error {error:.2f}")
 plt.legend(ncol=2, fontsize=8)
+plt.xlabel("input")
+plt.ylabel("target")
 plt.show()

@@ -2,8 +2,8 @@
 How full the bins are
 =====================
 
-Where hardly two rows share a bin, random binning has learned rows by heart.
-:func:`~mercer.diagnostics.collisions` looks into the bins of a fitted model.
+Where hardly two rows share a bin, random binning overfits.
+:func:`~mercer.diagnostics.collisions` counts the rows in the bins of a fitted model.
 """
 
 import warnings

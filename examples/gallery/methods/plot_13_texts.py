@@ -20,8 +20,8 @@ titles = [
 ]
 alike = NGram(orders=(1, 2))(titles, titles)
 
-figure, ax = plt.subplots(figsize=(6.4, 3.6))
-image = ax.imshow(alike, vmin=0, vmax=1)
+figure, ax = plt.subplots(figsize=(7, 3.4))
+image = ax.imshow(alike, vmin=0, vmax=1, aspect="auto")
 ax.set_yticks(range(len(titles)), titles)
 ax.set_xticks([])
 figure.colorbar(image, label="kernel")

@@ -25,4 +25,6 @@ for kernel, name in ((broad, "broad"), (narrow, "narrow"), (broad + 0.1 * narrow
     error = np.sqrt(np.mean((fitted - truth) ** 2))
     plt.plot(x, fitted, label=f"{name}, error {error:.3f}")
 plt.legend()
+plt.xlabel("input")
+plt.ylabel("target")
 plt.show()
