@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_regressor
 
 from mercer import maps, penalties, solvers
 from mercer._runtime.arrays import available_memory, check_memory
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
-from mercer._runtime.validation import is_name, positive_integer
+from mercer._runtime.validation import is_name, positive_integer, positive_number
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
@@ -22,7 +24,15 @@ from mercer.estimators.inputs import MATRIX
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
 from mercer.estimators.preprocessing import Rows
-from mercer.estimators.selection import Interrupted, Task, checked_path, choose, split_key
+from mercer.estimators.selection import (
+    Choice,
+    Interrupted,
+    Task,
+    checked_path,
+    choose,
+    choose_most_likely,
+    split_key,
+)
 from mercer.estimators.state import check_path
 from mercer.losses import Loss
 from mercer.maps.members import Endless
@@ -79,6 +89,8 @@ class KernelMachine(FeatureModel):
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 
     def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+        if is_name(self.selection, "evidence"):
+            self._check_evidence()
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
@@ -125,6 +137,8 @@ class KernelMachine(FeatureModel):
         None for those that are not known.
         """
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
+        if is_name(self.selection, "evidence"):
+            path += (self.alpha,)
         settings = described(map_, self.scale, path, self._target.scoring)
         design, thetas = self._last_design(rows, settings), None
         start = None if design is None else self._last_theta(rows)
@@ -135,8 +149,10 @@ class KernelMachine(FeatureModel):
             if self.gamma_path is None:
                 map_ = scaled.with_resolved_gamma(map_)
             self._check_direct(map_, len(rows))
-            if self.gamma_path is not None or self.alphas is not None:
-                map_, thetas = self._choose(map_, scaled)
+            if is_name(self.selection, "evidence"):
+                map_, thetas = self._adopt_choice(self._most_likely(map_, scaled))
+            elif self.gamma_path is not None or self.alphas is not None:
+                map_, thetas = self._adopt_choice(self._choose(map_, scaled))
             design = scaled.fit_design(map_)
             self.feature_map_, self._settings_, self._width_ = map_, settings, rows.X.shape[1:]
         self.device_ = device_of(design, self.device)
@@ -172,9 +188,7 @@ class KernelMachine(FeatureModel):
             "use solver='block' or solver='cg', or fewer n_components",
         )
 
-    def _choose(
-        self, map_: maps.FeatureMap, rows: Rows
-    ) -> tuple[maps.FeatureMap, list[NDArray] | None]:
+    def _choose(self, map_: maps.FeatureMap, rows: Rows) -> Choice:
         """The map at the best gamma, and solutions for every alpha if there are any."""
         alphas, gammas = self.alphas, self.gamma_path
         task = Task(
@@ -189,11 +203,37 @@ class KernelMachine(FeatureModel):
             solver=lambda problem: self._solver(problem, rows),
         )
         try:
-            choice = choose(task, map_)
+            return choose(task, map_)
         except Interrupted as stop:
             self.feature_map_ = stop.map_
             self._adopt_result(stop.solver, stop.result)
             raise
+
+    def _most_likely(self, map_: maps.FeatureMap, rows: Rows) -> Choice:
+        """The map at the gammas, and the alpha, of the largest likelihood."""
+        alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
+        key = partial(split_key, map_, self.random_state)
+        return choose_most_likely(rows, map_, alpha, self.fit_intercept, key)
+
+    def _check_evidence(self) -> None:
+        """Refuse settings that the likelihood of a Gaussian process does not know."""
+        paths = {"alphas": self.alphas, "gamma_path": self.gamma_path}
+        for name, path in paths.items():
+            if path is not None:
+                raise ValueError(
+                    f"{name} must be left out beside selection='evidence', which chooses from all "
+                    f"positive numbers; got {path!r}."
+                )
+        is_gaussian = self._loss_.quadratic and is_name(self.penalty, "l2")
+        if not (is_gaussian and is_regressor(self)):
+            raise ValueError(
+                "selection='evidence' needs a regressor with loss='squared' and penalty='l2'; got "
+                f"a {type(self).__name__} with loss={self._loss_.name!r} and "
+                f"penalty={self.penalty!r}."
+            )
+
+    def _adopt_choice(self, choice: Choice) -> tuple[maps.FeatureMap, list[NDArray] | None]:
+        """The map of a choice, and its solutions if there are any."""
         self.__dict__.update(choice.tables)
         if choice.alpha is not None:
             self.alpha_ = choice.alpha
@@ -359,6 +399,8 @@ class KernelMachine(FeatureModel):
                 raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
             strongest = max(checked_path(self.alphas, "alphas"))
             return penalties.get(self.penalty, strongest, self.l1_ratio)
+        if "evidence_" in vars(self):
+            return penalties.get(self.penalty, self.alpha_)
         default = _ALPHA / total_weight
         alpha = default if self.alpha is None else self.alpha
         return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)
