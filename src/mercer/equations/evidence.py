@@ -17,11 +17,11 @@ Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 5
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 from scipy.optimize import minimize
 
 from mercer._runtime.arrays import check_memory
@@ -29,7 +29,7 @@ from mercer.equations.factor import lower
 from mercer.kernels import Stationary
 from mercer.kernels.distances import centre_of, distances, scaled
 
-__all__ = ["Likelihood", "Process", "most_likely"]
+__all__ = ["Likelihood", "Process", "likes_own_scales", "most_likely"]
 
 _MATRICES = 7.0  # of the size of the kernel matrix in memory at once
 # Bounds of the search: lengths of inputs in units of the first ones, and ridges in units of
@@ -76,7 +76,7 @@ class Likelihood:
         """Log likelihood and its gradient (d + 1,)."""
         n, q = self.targets.shape
         kernel = self.kernel.with_gamma(np.exp(logs[:-1]))
-        ridges = np.exp(logs[-1]) / (np.ones(n) if self.weights is None else self.weights)
+        ridges = self._ridges(np.exp(logs[-1]))
         values = kernel(self._inputs)
         matrix = values.copy()
         matrix[np.diag_indices(n)] += ridges
@@ -95,6 +95,31 @@ class Likelihood:
         of_gammas = -0.5 * self._products(kernel, values, inverse)
         return float(value), np.append(of_gammas, of_ridge)
 
+    def density(self, process: Process, others: Likelihood) -> float:
+        """Log density of the targets of other rows, each by itself, given the targets of these."""
+        kernel = self.kernel.with_gamma(process.gamma)
+        n, m = len(self.rows), len(others.rows)
+        matrix = kernel(self.rows)
+        matrix[np.diag_indices(n)] += self._ridges(process.ridge)
+        sides = np.column_stack([kernel(self.rows, others.rows), self.targets, np.ones(n)])
+        whitened = solve_triangular(lower(matrix), sides, lower=True, check_finite=False)
+        cross, y, ones = whitened[:, :m], whitened[:, m:-1], whitened[:, -1]
+        constants = ones @ y / (ones @ ones) if self.fit_intercept else np.zeros(y.shape[1])
+        y = y - np.outer(ones, constants)
+        units = 1.0 - np.einsum("ij,ij->j", cross, cross) + others._ridges(process.ridge)
+        variances = np.outer(units, np.mean(np.square(y), axis=0))
+        errors = others.targets - constants - cross.T @ y
+        return -0.5 * float(np.sum(np.log(2 * np.pi * variances) + np.square(errors) / variances))
+
+    def taken(self, rows: NDArray[np.bool_], outputs: NDArray[np.bool_]) -> Likelihood:
+        """The likelihood of some rows and outputs."""
+        weights = None if self.weights is None else self.weights[rows]
+        targets = self.targets[rows][:, outputs]
+        return replace(self, rows=self.rows[rows], targets=targets, weights=weights)
+
+    def _ridges(self, ridge: float) -> NDArray[np.float64]:
+        return ridge / (np.ones(len(self.rows)) if self.weights is None else self.weights)
+
     def _products(
         self, kernel: Stationary, values: NDArray[np.float64], matrix: NDArray[np.float64]
     ) -> NDArray[np.float64]:
@@ -112,29 +137,60 @@ class Likelihood:
         return sums
 
 
-def most_likely(likelihood: Likelihood, gamma: NDArray[np.float64], ridge: float) -> Process:
+def most_likely(
+    likelihood: Likelihood, gamma: NDArray[np.float64], ridge: float, own_scales: bool = True
+) -> Process:
     """The process of the largest likelihood that a search from these parameters reaches.
 
-    Lengths of the inputs stay within 1/30 and 10 000 times those of ``gamma`` (d,), the ridge
-    within 1e-6 and 1000. The search stops where a step gains less than 1e-6 per row. Units of the
-    targets change neither the steps nor the result.
+    With ``own_scales`` every input has its own gamma; without, one factor multiplies ``gamma``
+    (d,). Lengths of the inputs stay within 1/30 and 10 000 times the first ones, the ridge within
+    1e-6 and 1000. The search stops where a step gains less than 1e-6 per row. Units of the targets
+    change neither the steps nor the result.
     """
-    n, weights = len(likelihood.rows), likelihood.weights
-    first = np.log(np.append(gamma, ridge))
-    shifts = -likelihood.kernel.power * np.log(_LENGTHS[::-1])
-    least = _RIDGES[0] * (1.0 if weights is None else float(weights.max()))
-    bounds = [(low + shifts[0], low + shifts[1]) for low in first[:-1]]
-    bounds.append((np.log(least), np.log(max(_RIDGES[1], least))))
-    first = np.clip(first, *np.transpose(bounds))
-    at_first = likelihood(first)[0]
+    n, d = likelihood.rows.shape
+    weights = likelihood.weights
+    widest, narrowest = -likelihood.kernel.power * np.log(_LENGTHS[::-1])
+    least = np.log(_RIDGES[0] * (1.0 if weights is None else float(weights.max())))
+    most = max(np.log(_RIDGES[1]), least)
+    n_factors = d if own_scales else 1
+    bounds = [(widest, narrowest)] * n_factors + [(least, most)]
+    first = np.append(np.zeros(n_factors), np.clip(np.log(ridge), least, most))
 
-    def loss(logs: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = likelihood(logs)
+    def logs_of(steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.append(np.log(gamma) + steps[:-1], steps[-1])
+
+    at_first = likelihood(logs_of(first))[0]
+
+    def loss(steps: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = likelihood(logs_of(steps))
+        if not own_scales:
+            gradient = np.array([gradient[:-1].sum(), gradient[-1]])
         return (at_first - value) / n, -gradient / n
 
     how = {"ftol": _GAIN, "maxiter": _MOST_STEPS}
     found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=how)
-    return Process(np.exp(found.x[:-1]), float(np.exp(found.x[-1])), float(at_first - n * found.fun))
+    best = np.exp(logs_of(found.x))
+    return Process(best[:-1], float(best[-1]), float(at_first - n * found.fun))
+
+
+def likes_own_scales(
+    likelihood: Likelihood, gamma: NDArray[np.float64], ridge: float, half: NDArray[np.bool_]
+) -> bool:
+    """Whether targets are denser with a gamma per input than with one factor for all inputs.
+
+    Each half of the rows is predicted by the processes that make the other half most likely.
+    """
+    gain = 0.0
+    for known in (half, ~half):
+        outputs = np.ptp(likelihood.targets[known], axis=0) > 0
+        if not outputs.any():
+            continue
+        part, others = likelihood.taken(known, outputs), likelihood.taken(~known, outputs)
+        own, common = (
+            part.density(most_likely(part, gamma, ridge, each), others) for each in (True, False)
+        )
+        gain += own - common
+    return gain > 0
 
 
 def _inverse(factor: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -212,7 +211,7 @@ class KernelMachine(FeatureModel):
     def _most_likely(self, map_: maps.FeatureMap, rows: Rows) -> Choice:
         """The map at the gammas, and the alpha, of the largest likelihood."""
         alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
-        key = partial(split_key, map_, self.random_state)
+        key = split_key(map_, self.random_state)
         return choose_most_likely(rows, map_, alpha, self.fit_intercept, key)
 
     def _check_evidence(self) -> None:

@@ -17,7 +17,7 @@ from mercer._runtime.random import RandomStateLike, Slot, Streams, distinct, key
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer._runtime.validation import name_from, real_number
 from mercer.designs import Design
-from mercer.equations.evidence import Likelihood, most_likely
+from mercer.equations.evidence import Likelihood, likes_own_scales, most_likely
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import Target
 from mercer.kernels import Stationary
@@ -39,6 +39,7 @@ __all__ = [
 
 # Rows of a likelihood: 50 of its factors, inverses and gradients take half a minute on one core.
 _LIKELIHOOD_ROWS = 2000
+_FEWEST_HALVED = 20  # rows of which each half says whether inputs need a gamma of their own
 # Rows, or as many products with fewer columns, up to which every row is left out unasked: about a
 # second for every alpha.
 _CHEAP_SIDE = 3000
@@ -120,7 +121,7 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
 
 
 def choose_most_likely(
-    rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: Callable[[], int]
+    rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: int
 ) -> Choice:
     """``map_`` at one gamma per input, and the alpha, of the largest likelihood of scaled rows.
 
@@ -139,7 +140,7 @@ def choose_most_likely(
         raise ValueError(f"selection='evidence' needs two rows or more; got n_samples={n}.")
     weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)
     if n > _LIKELIHOOD_ROWS:
-        few = np.sort(distinct(key(), n, _LIKELIHOOD_ROWS, Slot.VALIDATION))
+        few = np.sort(distinct(key, n, _LIKELIHOOD_ROWS, Slot.VALIDATION))
         rows, weights = rows.taken(few), None if weights is None else weights[few]
     targets = rows.target.reshape(len(rows), -1).astype(np.float64)
     if fit_intercept:
@@ -152,7 +153,12 @@ def choose_most_likely(
         of_units = Likelihood(
             kernel, X, (targets / np.where(size > 0, size, 1.0))[:, size > 0], weights, fit_intercept
         )
-        found = most_likely(of_units, gamma, ridge)
+        own_scales = len(gamma) > 1 and len(rows) >= _FEWEST_HALVED
+        if own_scales:
+            order = random_order(key, len(rows))
+            half = order < np.median(order)
+            own_scales = likes_own_scales(of_units, gamma, ridge, half)
+        found = most_likely(of_units, gamma, ridge, own_scales)
         gamma, ridge = found.gamma, found.ridge
         evidence = found.log_likelihood - len(rows) * float(np.sum(np.log(size[size > 0])))
     tables = {"selection_": "evidence", "evidence_": evidence}
