@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, kernels, persistence
-from mercer.equations.evidence import Likelihood, most_likely
+from mercer.equations.evidence import Likelihood, Process, likes_own_scales, most_likely
 from mercer.estimators import selection
 
 SLOPED = [
@@ -41,6 +41,7 @@ def waves(n=120, d=3, seed=0):
 
 
 def model(kernel="gaussian", **settings):
+    settings = {"random_state": 0, **settings}
     return KernelRegressor("exact", kernel=kernel, selection="evidence", **settings)
 
 
@@ -104,6 +105,26 @@ def test_likelihoods_of_outputs_add_up(rng):
     np.testing.assert_allclose(together[1], first[1] + second[1])
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_density_of_other_rows_is_that_of_predictions(fit_intercept, rng):
+    X, y = waves(60)
+    weights = rng.uniform(0.5, 2, 60)
+    known = np.arange(60) < 40
+    whole = Likelihood(kernels.Matern(), X, np.column_stack([y, y**2]), weights, fit_intercept)
+    part, others = (whole.taken(rows, np.array([True, False])) for rows in (known, ~known))
+    gamma = np.array([0.5, 0.2, 0.1])
+    found = part.density(Process(gamma, 0.1, 0.0), others)
+    unit = kernels.Matern(gamma)(X) + np.diag(0.1 / weights)
+    inverse, ones = np.linalg.inv(unit[:40, :40]), np.ones(40)
+    mean = fit_intercept * (ones @ inverse @ y[:40]) / (ones @ inverse @ ones)
+    coef = inverse @ (y[:40] - mean)
+    cross = unit[40:, :40]
+    variance = (y[:40] - mean) @ coef / 40
+    variance = variance * np.diag(unit[40:, 40:] - cross @ inverse @ cross.T)
+    expected = np.sum(norm.logpdf(y[40:], mean + cross @ coef, np.sqrt(variance)))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
 # what is chosen
 
 
@@ -158,6 +179,33 @@ def test_order_of_inputs_and_units_change_nothing():
     assert weighted.alpha_ == pytest.approx(plain.alpha_, rel=1e-3)
 
 
+def test_inputs_share_a_factor_unless_rows_predict_each_other_better_by_their_own():
+    X, y = waves(120)
+    half = np.arange(120) % 2 == 0
+    start = np.full(3, 0.3), 0.1
+    likelihood = Likelihood(kernels.Gaussian(), X, y[:, None] - y.mean())
+    assert likes_own_scales(likelihood, *start, half)
+    common, own = (most_likely(likelihood, *start, each) for each in (False, True))
+    assert np.ptp(common.gamma) < 1e-12 * common.gamma[0]
+    assert own.log_likelihood > common.log_likelihood + 10
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(60, 25))
+    alike = Z.sum(axis=1) / 5 + 0.5 * rng.normal(size=60)
+    gamma = np.linspace(0.01, 0.03, 25)
+    found = model(gamma=gamma, scale=False).fit(Z, alike)
+    np.testing.assert_allclose(gamma_of(found) / gamma, gamma_of(found)[0] / gamma[0])
+
+
+def test_outputs_that_half_of_the_rows_has_constant_are_left_out_of_that_half():
+    X, y = waves(80)
+    half = np.arange(80) < 40
+    rare = np.where(half, 0.0, y)
+    likelihood = Likelihood(kernels.Gaussian(), X, rare[:, None])
+    assert likes_own_scales(likelihood, np.full(3, 0.3), 0.1, half) in (True, False)
+    Y = np.column_stack([y, np.where(np.arange(80) == 3, 1.0, 0.0)])
+    assert np.isfinite(model().fit(X, Y).evidence_)
+
+
 def test_weights_are_one_over_variances_of_the_noise(rng):
     X, y = waves(300)
     noise = np.where(np.arange(300) % 2, 0.05, 1.0)
@@ -171,6 +219,7 @@ def test_the_fit_is_that_of_the_chosen_settings():
     X, y = waves()
     found = model().fit(X, y)
     direct = KernelRegressor("exact", gamma=gamma_of(found), alpha=found.alpha_).fit(X, y)
+    assert found.noise_std_ == direct.noise_std_
     for rows, wanted in zip(
         found.predict(X, return_std=True), direct.predict(X, return_std=True), strict=True
     ):

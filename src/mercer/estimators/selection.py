@@ -133,7 +133,7 @@ def choose_most_likely(
     if not isinstance(kernel, Stationary) or kernel.slope(one, one) is None:
         raise ValueError(
             "selection='evidence' needs the kernel 'gaussian', 'laplacian', 'exponential', "
-            f"'matern' or 'rational_quadratic'; got {map_!r} with {kernel!r}."
+            f"'matern' or 'rational_quadratic'; got {kernel!r} with {type(map_).__name__}."
         )
     n = len(rows)
     if n < 2:
