@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import mercer
 from _conventions import parametrize_with_settings
-from mercer import KernelClassifier, KernelRegressor, kernels, persistence
+from mercer import KernelClassifier, KernelRegressor, LocalKernelRegressor, kernels, persistence
 from mercer.equations.evidence import Likelihood, Process, likes_own_scales, most_likely
 from mercer.estimators import selection
 
@@ -343,3 +343,41 @@ def test_models_of_the_choice_explain_and_export():
     found = model().fit(X, y)
     values = mercer.explain.shapley_values(found, X[:5], random_state=0)
     assert np.abs(values.values[:, 2]).max() < np.abs(values.values[:, 0]).max()
+
+
+# leaves
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "matern"])
+def test_leaves_take_the_choice_of_the_exact_machine(kernel):
+    X, y = waves(300)
+    settings = {"selection": "evidence", "random_state": 0}
+    found = LocalKernelRegressor(kernel, leaf_size=1000, n_trees=1, **settings).fit(X, y)
+    exact = KernelRegressor("exact", kernel=kernel, **settings).fit(X, y)
+    assert found.evidence_ == exact.evidence_
+    np.testing.assert_array_equal(gamma_of(found), gamma_of(exact))
+    assert found.alpha_ == exact.alpha_
+    np.testing.assert_allclose(found.predict(X), exact.predict(X), rtol=1e-4, atol=1e-4)
+    leaves = LocalKernelRegressor(kernel, leaf_size=100, **settings).fit(X, y)
+    np.testing.assert_array_equal(gamma_of(leaves), gamma_of(exact))
+    assert leaves.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"alphas": [0.1]}, "alphas must be left out beside selection='evidence'"),
+        ({"loss": "huber"}, "needs a regressor with loss='squared'"),
+        ({"kernel": "cauchy"}, "needs the kernel 'gaussian'"),
+    ],
+)
+def test_leaves_refuse_what_has_no_likelihood(settings, said):
+    X, y = waves(50)
+    with pytest.raises(ValueError, match=said):
+        LocalKernelRegressor(selection="evidence", **settings).fit(X, y)
+
+
+def test_leaves_know_two_selections():
+    X, y = waves(50)
+    with pytest.raises(ValueError, match="selection must be one of 'holdout', 'evidence'"):
+        LocalKernelRegressor(selection="loo").fit(X, y)

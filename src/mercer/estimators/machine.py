@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_regressor
 
 from mercer import maps, penalties, solvers
 from mercer._runtime.arrays import available_memory, check_memory
@@ -27,6 +26,7 @@ from mercer.estimators.selection import (
     Choice,
     Interrupted,
     Task,
+    check_evidence,
     checked_path,
     choose,
     choose_most_likely,
@@ -89,7 +89,7 @@ class KernelMachine(FeatureModel):
 
     def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
         if is_name(self.selection, "evidence"):
-            self._check_evidence()
+            check_evidence(self)
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
@@ -213,23 +213,6 @@ class KernelMachine(FeatureModel):
         alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
         key = split_key(map_, self.random_state)
         return choose_most_likely(rows, map_, alpha, self.fit_intercept, key)
-
-    def _check_evidence(self) -> None:
-        """Refuse settings that the likelihood of a Gaussian process does not know."""
-        paths = {"alphas": self.alphas, "gamma_path": self.gamma_path}
-        for name, path in paths.items():
-            if path is not None:
-                raise ValueError(
-                    f"{name} must be left out beside selection='evidence', which chooses from all "
-                    f"positive numbers; got {path!r}."
-                )
-        is_gaussian = self._loss_.quadratic and is_name(self.penalty, "l2")
-        if not (is_gaussian and is_regressor(self)):
-            raise ValueError(
-                "selection='evidence' needs a regressor with loss='squared' and penalty='l2'; got "
-                f"a {type(self).__name__} with loss={self._loss_.name!r} and "
-                f"penalty={self.penalty!r}."
-            )
 
     def _adopt_choice(self, choice: Choice) -> tuple[maps.FeatureMap, list[NDArray] | None]:
         """The map of a choice, and its solutions if there are any."""

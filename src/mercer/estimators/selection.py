@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from mercer import solvers
 from mercer._runtime.random import RandomStateLike, Slot, Streams, distinct, key_from
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
-from mercer._runtime.validation import name_from, real_number
+from mercer._runtime.validation import is_name, name_from, real_number
 from mercer.designs import Design
 from mercer.equations.evidence import Likelihood, likes_own_scales, most_likely
 from mercer.estimators.preprocessing import Rows
@@ -28,6 +29,7 @@ __all__ = [
     "Choice",
     "Interrupted",
     "Task",
+    "check_evidence",
     "checked_path",
     "choose",
     "choose_most_likely",
@@ -118,6 +120,23 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
         alpha = alphas[winners[best]]
         tables["path_"] = {"alpha": np.array(alphas), "score": scores[best]}
     return Choice(_at(map_, gammas[best] if gammas else None), alpha, trials[best].thetas, tables)
+
+
+def check_evidence(model: Any) -> None:
+    """Refuse settings beside selection="evidence" that the likelihood of targets does not know."""
+    for name in ("alphas", "gamma_path"):
+        path = getattr(model, name, None)
+        if path is not None:
+            raise ValueError(
+                f"{name} must be left out beside selection='evidence', which chooses from all "
+                f"positive numbers; got {path!r}."
+            )
+    loss, penalty = model._loss_, getattr(model, "penalty", "l2")
+    if not (loss.quadratic and is_name(penalty, "l2") and is_regressor(model)):
+        raise ValueError(
+            "selection='evidence' needs a regressor with loss='squared' and penalty='l2'; got a "
+            f"{type(model).__name__} with loss={loss.name!r} and penalty={penalty!r}."
+        )
 
 
 def choose_most_likely(
