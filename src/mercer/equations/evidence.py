@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from mercer._runtime.arrays import check_memory
 from mercer.equations.factor import lower
 from mercer.kernels import Stationary
-from mercer.kernels.distances import centre_of, distances, scaled
+from mercer.kernels.distances import distances, scaled
 
 __all__ = ["Likelihood", "Process", "likes_own_scales", "most_likely"]
 
@@ -70,7 +70,7 @@ class Likelihood:
             f"the likelihood of {n} rows",
             "give gamma and alpha, and leave out selection='evidence'",
         )
-        self._inputs = self.rows - centre_of(self.rows)
+        self._inputs = self.rows - self.rows.mean(axis=0)
 
     def __call__(self, logs: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Log likelihood and its gradient (d + 1,)."""
@@ -125,7 +125,10 @@ class Likelihood:
     ) -> NDArray[np.float64]:
         """tr(matrix dK / d log gamma_j) for every input j, (d,); ``matrix`` is overwritten."""
         x = scaled(self._inputs, kernel.input_scale(self._inputs.shape[1]))
-        matrix *= kernel.slope(distances(kernel.metric, x, x), values)
+        slope = kernel.slope(distances(kernel.metric, x, x), values)
+        if slope is None:
+            raise TypeError(f"kernel must be a function of a distance; got {kernel!r}.")
+        matrix *= slope
         if kernel.metric != "cityblock":  # sums of squared differences are products of matrices
             sums = matrix.sum(axis=1) @ np.square(x) - np.einsum("ij,ij->j", x, matrix @ x)
             return 2.0 * sums

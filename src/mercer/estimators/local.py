@@ -207,17 +207,17 @@ class LocalKernelMachine(FeatureModel):
 
     def _selection(self) -> str:
         """The checked setting ``selection`` of a regressor; "holdout" for classifiers."""
-        return name_from(getattr(self, "selection", "holdout"), ("holdout", "evidence"), "selection")
+        return name_from(
+            getattr(self, "selection", "holdout"), ("holdout", "evidence"), "selection"
+        )
 
-    def _most_likely(
-        self, map_: LocalKernel, rows: Rows, alpha: float
-    ) -> tuple[LocalKernel, list[float]]:
+    def _most_likely(self, map_: LocalKernel, rows: Rows, alpha: float) -> tuple[Any, list[float]]:
         """The map at the gammas, and the alpha, that make scaled rows most likely."""
         check_evidence(self)
-        map_ = rows.with_resolved_gamma(map_)
-        choice = choose_most_likely(rows, map_, alpha, self.fit_intercept, map_.settled())
-        self.__dict__.update(choice.tables)
-        return choice.map_, [choice.alpha]
+        map_, alpha, self.evidence_ = choose_most_likely(
+            rows, rows.with_resolved_gamma(map_), alpha, self.fit_intercept, map_.settled()
+        )
+        return map_, [alpha]
 
     def _device_for(self, loss: Loss, is_far: bool) -> str:
         """Where leaves are solved: the device in force, for most losses of rows that are here.

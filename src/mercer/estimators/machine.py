@@ -23,7 +23,6 @@ from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
-    Choice,
     Interrupted,
     Task,
     check_evidence,
@@ -135,9 +134,14 @@ class KernelMachine(FeatureModel):
         Also returns the coefficients to start from, of the last fit, and solutions for every alpha;
         None for those that are not known.
         """
-        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
-        if is_name(self.selection, "evidence"):
-            path += (self.alpha,)
+        path: tuple[Any, ...] = (
+            self.gamma_path,
+            self.alphas,
+            self.selection,
+            self.validation_fraction,
+        )
+        by_evidence = is_name(self.selection, "evidence")
+        path += (self.alpha,) if by_evidence else ()  # from which it begins
         settings = described(map_, self.scale, path, self._target.scoring)
         design, thetas = self._last_design(rows, settings), None
         start = None if design is None else self._last_theta(rows)
@@ -148,10 +152,10 @@ class KernelMachine(FeatureModel):
             if self.gamma_path is None:
                 map_ = scaled.with_resolved_gamma(map_)
             self._check_direct(map_, len(rows))
-            if is_name(self.selection, "evidence"):
-                map_, thetas = self._adopt_choice(self._most_likely(map_, scaled))
+            if by_evidence:
+                map_ = self._most_likely(map_, scaled)
             elif self.gamma_path is not None or self.alphas is not None:
-                map_, thetas = self._adopt_choice(self._choose(map_, scaled))
+                map_, thetas = self._choose(map_, scaled)
             design = scaled.fit_design(map_)
             self.feature_map_, self._settings_, self._width_ = map_, settings, rows.X.shape[1:]
         self.device_ = device_of(design, self.device)
@@ -187,7 +191,9 @@ class KernelMachine(FeatureModel):
             "use solver='block' or solver='cg', or fewer n_components",
         )
 
-    def _choose(self, map_: maps.FeatureMap, rows: Rows) -> Choice:
+    def _choose(
+        self, map_: maps.FeatureMap, rows: Rows
+    ) -> tuple[maps.FeatureMap, list[NDArray] | None]:
         """The map at the best gamma, and solutions for every alpha if there are any."""
         alphas, gammas = self.alphas, self.gamma_path
         task = Task(
@@ -202,24 +208,24 @@ class KernelMachine(FeatureModel):
             solver=lambda problem: self._solver(problem, rows),
         )
         try:
-            return choose(task, map_)
+            choice = choose(task, map_)
         except Interrupted as stop:
             self.feature_map_ = stop.map_
             self._adopt_result(stop.solver, stop.result)
             raise
-
-    def _most_likely(self, map_: maps.FeatureMap, rows: Rows) -> Choice:
-        """The map at the gammas, and the alpha, of the largest likelihood."""
-        alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
-        key = split_key(map_, self.random_state)
-        return choose_most_likely(rows, map_, alpha, self.fit_intercept, key)
-
-    def _adopt_choice(self, choice: Choice) -> tuple[maps.FeatureMap, list[NDArray] | None]:
-        """The map of a choice, and its solutions if there are any."""
         self.__dict__.update(choice.tables)
         if choice.alpha is not None:
             self.alpha_ = choice.alpha
         return choice.map_, choice.thetas
+
+    def _most_likely(self, map_: maps.FeatureMap, rows: Rows) -> maps.FeatureMap:
+        """The map at the gammas of the largest likelihood, whose alpha becomes ``alpha_``."""
+        alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
+        key = split_key(map_, self.random_state)
+        map_, self.alpha_, self.evidence_ = choose_most_likely(
+            rows, map_, alpha, self.fit_intercept, key
+        )
+        return map_
 
     def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
         return rows.solver(self.solver, problem, self.tol, self.max_iter)

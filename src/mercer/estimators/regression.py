@@ -88,9 +88,8 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
         rows "coef", "intercept", "n_iter", "converged", "optimality" and "seconds" (time until
         that solution).
     {gamma_path_}
-    selection_ : {"holdout", "loo", "evidence"}
-        Rows on which ``alphas`` or ``gamma_path`` were scored, only if one of them is given; or
-        "evidence".
+    selection_ : {"holdout", "loo"}
+        Rows on which ``alphas`` or ``gamma_path`` were scored, only if one of them is given.
     evidence_ : float
         Log marginal likelihood of the targets at the chosen factors and ``alpha_``, summed over
         outputs, only with ``selection="evidence"``; of 2000 rows if there are more, and infinite

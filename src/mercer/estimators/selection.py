@@ -141,20 +141,18 @@ def check_evidence(model: Any) -> None:
 
 def choose_most_likely(
     rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: int
-) -> Choice:
-    """``map_`` at one gamma per input, and the alpha, of the largest likelihood of scaled rows.
+) -> tuple[FeatureMap, float, float]:
+    """``map_`` at the gammas of the largest likelihood of scaled rows, its alpha and logarithm.
 
     The search starts at the kernel of ``map_``, whose gamma is a number or an array, and at
-    ``alpha``. ``key`` decides which rows it takes if there are too many.
+    ``alpha``. ``key`` decides which rows it takes if there are too many, and their halves.
     """
-    kernel = map_.stated_kernel()
-    one = np.ones((1, 1))
+    kernel, one, n = map_.stated_kernel(), np.ones((1, 1)), len(rows)
     if not isinstance(kernel, Stationary) or kernel.slope(one, one) is None:
         raise ValueError(
             "selection='evidence' needs the kernel 'gaussian', 'laplacian', 'exponential', "
             f"'matern' or 'rational_quadratic'; got {kernel!r} with {type(map_).__name__}."
         )
-    n = len(rows)
     if n < 2:
         raise ValueError(f"selection='evidence' needs two rows or more; got n_samples={n}.")
     weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)
@@ -164,24 +162,21 @@ def choose_most_likely(
     targets = rows.target.reshape(len(rows), -1).astype(np.float64)
     if fit_intercept:
         targets = targets - targets.mean(axis=0)
-    size = np.sqrt(np.mean(np.square(targets), axis=0))
+    targets = targets[:, targets.any(axis=0)]
+    if not targets.size:  # constant targets are likely without end, whatever the kernel
+        return map_, alpha, np.inf
+    sizes = np.sqrt(np.mean(np.square(targets), axis=0))
     X = rows.X.together() if isinstance(rows.X, PreparedRows) else rows.X
     X = (X.toarray() if is_sparse(X) else X).astype(np.float64)
-    gamma, ridge, evidence = np.full(X.shape[1], kernel.gamma), alpha * n, np.inf
-    if size.any():  # constant targets are likely without end, whatever the kernel
-        of_units = Likelihood(
-            kernel, X, (targets / np.where(size > 0, size, 1.0))[:, size > 0], weights, fit_intercept
-        )
-        own_scales = len(gamma) > 1 and len(rows) >= _FEWEST_HALVED
-        if own_scales:
-            order = random_order(key, len(rows))
-            half = order < np.median(order)
-            own_scales = likes_own_scales(of_units, gamma, ridge, half)
-        found = most_likely(of_units, gamma, ridge, own_scales)
-        gamma, ridge = found.gamma, found.ridge
-        evidence = found.log_likelihood - len(rows) * float(np.sum(np.log(size[size > 0])))
-    tables = {"selection_": "evidence", "evidence_": evidence}
-    return Choice(map_.with_gamma(gamma), ridge / n, None, tables)
+    likelihood = Likelihood(kernel, X, targets / sizes, weights, fit_intercept)
+    start = np.full(X.shape[1], kernel.gamma), alpha * n
+    own_scales = X.shape[1] > 1 and len(X) >= _FEWEST_HALVED
+    if own_scales:
+        order = random_order(key, len(X))
+        own_scales = likes_own_scales(likelihood, *start, order < np.median(order))
+    found = most_likely(likelihood, *start, own_scales)
+    evidence = found.log_likelihood - len(X) * float(np.sum(np.log(sizes)))
+    return map_.with_gamma(found.gamma), found.ridge / n, evidence
 
 
 @dataclass
