@@ -1,10 +1,8 @@
 """Gaussian processes with hyperparameters by marginal likelihood, beside peers and a grid.
 
-Every method learns from at most 1000 rows of each table and predicts other rows. Judged are the
-mean log density of their targets under normal distributions of the predicted means and standard
-deviations, and the root mean squared error, both in units of the standard deviation of the training
-targets; means over three splits. Peers that are not installed are left out, and so are tables whose
-inputs are too many for them.
+Mean log density of new targets under the predicted normal distributions, and root mean squared
+error, in units of the deviation of the targets: at most 1000 training rows, means of three splits.
+Peers that are not installed are left out, and so are tables with too many inputs for them.
 
     python benchmarks/evidence.py --json benchmarks/records/evidence.json
 """
@@ -14,10 +12,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -41,14 +39,10 @@ MOST_INPUTS = {"scikit-learn": 50}  # its gradient has a matrix of all rows per 
 Predicted = tuple[NDArray, NDArray]
 
 
-def ours(**settings: Any) -> Callable[..., Predicted]:
-    def run(X: NDArray, y: NDArray, new: NDArray) -> Predicted:
-        grid = {"gamma_path": GAMMAS / X.shape[1], "alphas": RIDGES / len(y)}
-        path = grid if settings["selection"] == "loo" else {}
-        model = KernelRegressor("exact", random_state=0, **settings, **path)
-        return model.fit(X, y).predict(new, return_std=True)
-
-    return run
+def exact(X: NDArray, y: NDArray, new: NDArray, **settings: Any) -> Predicted:
+    if settings["selection"] == "loo":
+        settings |= {"gamma_path": GAMMAS / X.shape[1], "alphas": RIDGES / len(y)}
+    return KernelRegressor("exact", random_state=0, **settings).fit(X, y).predict(new, True)
 
 
 def of_scikit_learn(X: NDArray, y: NDArray, new: NDArray) -> Predicted:
@@ -66,10 +60,9 @@ def of_gpytorch(X: NDArray, y: NDArray, new: NDArray) -> Predicted:
             return gpytorch.distributions.MultivariateNormal(self.mean(X), self.kernel(X))
 
     X, y, new = (torch.tensor(each, dtype=torch.float64) for each in (X, y, new))
-    likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
-    model = Model(X, y, likelihood)
-    model.mean, rbf = gpytorch.means.ConstantMean(), gpytorch.kernels.RBFKernel
-    model.kernel = gpytorch.kernels.ScaleKernel(rbf(ard_num_dims=X.shape[1]))
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    model, rbf = Model(X, y, likelihood), gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1])
+    model.mean, model.kernel = gpytorch.means.ConstantMean(), gpytorch.kernels.ScaleKernel(rbf)
     model.double().train()
     steps = torch.optim.Adam(model.parameters(), lr=0.1)
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
@@ -84,9 +77,9 @@ def of_gpytorch(X: NDArray, y: NDArray, new: NDArray) -> Predicted:
 
 
 METHODS: dict[str, tuple[str, Callable[..., Predicted]]] = {
-    "mercer": ("mercer", ours(kernel="gaussian", selection="evidence")),
-    "mercer, Laplacian": ("mercer", ours(kernel="laplacian", selection="evidence")),
-    "mercer, grid by leave-one-out": ("mercer", ours(kernel="gaussian", selection="loo")),
+    "mercer": ("mercer", partial(exact, kernel="gaussian", selection="evidence")),
+    "mercer, Laplacian": ("mercer", partial(exact, kernel="laplacian", selection="evidence")),
+    "mercer, grid by leave-one-out": ("mercer", partial(exact, kernel="gaussian", selection="loo")),
     "scikit-learn": ("sklearn", of_scikit_learn),
     "GPyTorch": ("gpytorch", of_gpytorch),
 }
@@ -94,25 +87,21 @@ METHODS: dict[str, tuple[str, Callable[..., Predicted]]] = {
 
 def run_of(method: str, split: tuple[Any, ...]) -> dict[str, float]:
     X, y, new, y_new = split
-    scaler, unit = StandardScaler().fit(X), y.std()
-    X, new, y, y_new = scaler.transform(X), scaler.transform(new), y / unit, y_new / unit
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        mean, std = METHODS[method][1](X, y - y.mean(), new)
+    scaler, centre, unit = StandardScaler().fit(X), y.mean(), y.std()
+    X, new, start = scaler.transform(X), scaler.transform(new), time.perf_counter()
+    mean, std = METHODS[method][1](X, (y - centre) / unit, new)
     seconds = time.perf_counter() - start
-    errors = y_new - y.mean() - mean
-    density = float(np.mean(norm.logpdf(errors, scale=std)))
-    error = float(np.sqrt(np.mean(np.square(errors))))
-    return {"log density": density, "error": error, "seconds": seconds}
+    errors = (y_new - centre) / unit - mean
+    density, error = np.mean(norm.logpdf(errors, scale=std)), np.sqrt(np.mean(np.square(errors)))
+    return {"log density": float(density), "error": float(error), "seconds": seconds}
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    found = []
+    options, found = parser.parse_args(), []
+    warnings.simplefilter("ignore")
     for name in TABLES:
         splits = [next(sets([name], seed, ROWS))[2] for seed in SEEDS]
         n, d = splits[0][0].shape
@@ -122,8 +111,7 @@ def main() -> None:
             runs = [run_of(method, split) for split in splits]
             facts = {key: round(fmean(run[key] for run in runs), 4) for key in runs[0]}
             found.append({"task": name, "method": method, "rows": n, "inputs": d, **facts})
-            sys.stdout.write(", ".join(f"{k} {v}" for k, v in found[-1].items()) + "\n")
-            sys.stdout.flush()
+            print(", ".join(f"{k} {v}" for k, v in found[-1].items()), flush=True)  # noqa: T201
             if options.json:  # what was run is kept whatever happens to the rest
                 record = {"environment": environment(), "seeds": SEEDS, "runs": found}
                 options.json.write_text(json.dumps(record, indent=1) + "\n")

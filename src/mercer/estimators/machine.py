@@ -134,14 +134,9 @@ class KernelMachine(FeatureModel):
         Also returns the coefficients to start from, of the last fit, and solutions for every alpha;
         None for those that are not known.
         """
-        path: tuple[Any, ...] = (
-            self.gamma_path,
-            self.alphas,
-            self.selection,
-            self.validation_fraction,
-        )
         by_evidence = is_name(self.selection, "evidence")
-        path += (self.alpha,) if by_evidence else ()  # from which it begins
+        first = self.alpha if by_evidence else None  # where the search begins
+        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction, first)
         settings = described(map_, self.scale, path, self._target.scoring)
         design, thetas = self._last_design(rows, settings), None
         start = None if design is None else self._last_theta(rows)
