@@ -35,7 +35,6 @@ TABLES = (*NUMBERS, "diabetes", "friedman1")
 ROWS, SEEDS = 1000, (0, 1, 2)
 GAMMAS, RIDGES = 4.0 ** np.arange(-4, 4), np.logspace(-5, 1, 13)  # of the grid
 MOST_INPUTS = {"scikit-learn": 50}  # its gradient has a matrix of all rows per input
-
 Predicted = tuple[NDArray, NDArray]
 
 

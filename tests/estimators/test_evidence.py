@@ -380,3 +380,25 @@ def test_leaves_know_two_selections():
     X, y = waves(50)
     with pytest.raises(ValueError, match="selection must be one of 'holdout', 'evidence'"):
         LocalKernelRegressor(selection="loo").fit(X, y)
+
+
+@pytest.mark.parametrize("through_files", [False, True])
+def test_rows_in_a_file_give_the_same_choice(through_files, tmp_path, monkeypatch):
+    X, y = waves(3000)
+    np.save(tmp_path / "X.npy", X)
+    settings = {"selection": "evidence", "random_state": 0}
+    makers = [
+        lambda: KernelRegressor("nystroem", kernel="laplacian", n_components=50, **settings),
+        lambda: LocalKernelRegressor(leaf_size=100, n_jobs=1, **settings),
+    ]
+    monkeypatch.setattr(selection, "_LIKELIHOOD_ROWS", 150)
+    here = [make().fit(X, y) for make in makers]
+    monkeypatch.setattr("mercer._runtime.rows._LARGE", 2**10)
+    if through_files:
+        monkeypatch.setattr("mercer.estimators.local.available_memory", lambda: 160 * len(y))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for known, make in zip(here, makers, strict=True):
+        found = make().fit(mapped, y)
+        np.testing.assert_allclose(gamma_of(found), gamma_of(known), rtol=1e-6)
+        assert found.alpha_ == pytest.approx(known.alpha_, rel=1e-6)
+        assert found.score(X, y) == pytest.approx(known.score(X, y), abs=0.01)
