@@ -1,6 +1,7 @@
 """Choosing gamma per input and alpha by the marginal likelihood of a Gaussian process."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -337,7 +338,26 @@ def test_memory_is_refused_beforehand(monkeypatch):
         Likelihood(kernels.Gaussian(), X, y[:, None])
 
 
-def test_models_of_the_choice_explain_and_export():
+@pytest.mark.parametrize("kernel", [kernels.Gaussian(), kernels.Laplacian(), kernels.Matern()])
+def test_memory_stays_within_the_estimate(kernel):
+    X, y = waves(700)
+    likelihood = Likelihood(kernel, X, y[:, None])
+    tracemalloc.start()
+    likelihood(np.log([0.5, 0.8, 0.2, 0.3]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 7 * 8 * 700**2
+
+
+def test_many_sparse_inputs_are_refused_beforehand(monkeypatch):
+    X, y = sparse.random_array((30, 10_000), density=0.01, rng=0, format="csr"), np.arange(30.0)
+    monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10**6)
+    monkeypatch.setattr("mercer._runtime.arrays.is_little", lambda needed: False)
+    with pytest.raises(MemoryError, match="with 30 dense rows of 10000 inputs needs"):
+        model().fit(X, y)
+
+
+def test_models_of_the_choice_explain_inputs():
     X, y = waves(60)
     found = model().fit(X, y)
     values = mercer.explain.shapley_values(found, X[:5], random_state=0)

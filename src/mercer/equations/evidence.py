@@ -59,7 +59,7 @@ class Likelihood:
     kernel: Stationary  # with a slope
     rows: NDArray[np.float64]  # (n, d)
     targets: NDArray[np.float64]  # (n, q), none of them constant
-    weights: NDArray[np.float64] | None = None  # (n,), of mean 1; None for ones
+    weights: NDArray[np.float64] | None = None  # (n,), above 0; None for ones
     fit_intercept: bool = True  # False for constants of 0
     _inputs: NDArray[np.float64] = field(init=False)
 
@@ -83,6 +83,7 @@ class Likelihood:
         factor = lower(matrix)
         log_det = 2.0 * np.sum(np.log(np.diag(factor)))
         inverse = _inverse(factor)
+        del matrix, factor
         coef = inverse @ self.targets
         if self.fit_intercept:
             of_ones = inverse.sum(axis=1)
@@ -179,9 +180,9 @@ def most_likely(
 def likes_own_scales(
     likelihood: Likelihood, gamma: NDArray[np.float64], ridge: float, half: NDArray[np.bool_]
 ) -> bool:
-    """Whether targets are denser with a gamma per input than with one factor for all inputs.
+    """Whether a gamma per input gives held-out targets a higher density than one common factor.
 
-    Each half of the rows is predicted by the processes that make the other half most likely.
+    Each half of the rows is held out from the processes that make the other half most likely.
     """
     gain = 0.0
     for known in (half, ~half):

@@ -105,15 +105,15 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     ``selection="evidence"`` maximises the marginal likelihood of the targets under the Gaussian
     process of ``predict``, over one factor of the distance per input and over ``alpha``, by its
     gradient, from ``gamma`` and ``alpha`` on. The factors are ``feature_map_.kernel_.gamma``; those
-    of inputs without use are near 0. Two halves of the rows first choose without each other: where
-    they predict each other better so, one number multiplies ``gamma`` for all inputs instead, which
-    keeps many inputs or heavy-tailed targets from being fitted by heart.
+    of irrelevant inputs are near 0. First, two random halves of the rows predict each other, each
+    with its own choice: unless one factor per input gives the higher log density, a single factor
+    multiplies ``gamma``. This prevents overfitting with many inputs or heavy-tailed targets.
 
     This needs the squared loss, the penalty "l2" and the kernel "gaussian", "laplacian",
     "exponential", "matern", "rational_quadratic" or an isotropic Cauchy. A weight divides the noise
     variance of its row. Every map of that kernel may approximate the model; the choice itself is by
     the kernel of at most 2000 rows, drawn by ``random_state`` from more, on the processor in
-    float64. It takes about as long as 100 solutions of the exact kernel of these rows, some 10
+    float64. It takes about as long as 100 solutions of the exact kernel of these rows, some 30
     seconds for 2000 rows on one core, and an interruption of it leaves no model.
 
     Examples
@@ -129,7 +129,7 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     >>> bool(std[1] > std[0])  # far from all rows
     True
 
-    A process that finds out that the second input has no use:
+    The marginal likelihood gives an irrelevant input a small factor:
 
     >>> process = KernelRegressor("exact", selection="evidence", random_state=0)
     >>> process = process.fit(X, np.sin(2 * X[:, 0]))

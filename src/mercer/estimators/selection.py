@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from mercer import solvers
+from mercer._runtime.arrays import check_memory
 from mercer._runtime.random import RandomStateLike, Slot, Streams, distinct, key_from
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer._runtime.validation import is_name, name_from, real_number
@@ -39,7 +40,7 @@ __all__ = [
     "split_key",
 ]
 
-# Rows of a likelihood: 50 of its factors, inverses and gradients take half a minute on one core.
+# Most rows of a likelihood: choosing by more takes minutes on one core.
 _LIKELIHOOD_ROWS = 2000
 _FEWEST_HALVED = 20  # rows of which each half says whether inputs need a gamma of their own
 # Rows, or as many products with fewer columns, up to which every row is left out unasked: about a
@@ -166,6 +167,11 @@ def choose_most_likely(
     if not targets.size:  # constant targets are likely without end, whatever the kernel
         return map_, alpha, np.inf
     sizes = np.sqrt(np.mean(np.square(targets), axis=0))
+    check_memory(
+        24.0 * np.prod(rows.X.shape, dtype=float),
+        f"selection='evidence' with {len(rows)} dense rows of {rows.X.shape[1]} inputs",
+        "give gamma and alpha instead",
+    )
     X = rows.X.together() if isinstance(rows.X, PreparedRows) else rows.X
     X = (X.toarray() if is_sparse(X) else X).astype(np.float64)
     likelihood = Likelihood(kernel, X, targets / sizes, weights, fit_intercept)
