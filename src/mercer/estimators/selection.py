@@ -42,7 +42,7 @@ __all__ = [
 
 # Most rows of a likelihood: choosing by more takes minutes on one core.
 _LIKELIHOOD_ROWS = 2000
-_FEWEST_HALVED = 20  # rows of which each half says whether inputs need a gamma of their own
+_FEWEST_HALVED = 20  # rows: halves of fewer do not tell whether inputs differ in relevance
 # Rows, or as many products with fewer columns, up to which every row is left out unasked: about a
 # second for every alpha.
 _CHEAP_SIDE = 3000
