@@ -16,6 +16,9 @@ from mercer.estimators.posterior import POSTERIOR
 __all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
 
 _DASK = LOCAL | POSTERIOR | _CLUSTER
+_DASK["selection"] = """\
+selection : {"holdout"}, default="holdout"
+    Choice of ``alphas``: on held-out rows."""
 _DASK["method"] = """\
 The first cuts divide the rows into nodes, and the rows of a node move to one worker. A node is a
 task of one thread, which grows the rest of the tree and solves the leaves. A task lost with its
@@ -35,7 +38,7 @@ class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # t
     Parameters
     ----------
     {kernel, gamma, loss, alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter}
-    {n_jobs, random_state, alphas, validation_fraction, client}
+    {n_jobs, random_state, alphas, validation_fraction, selection, client}
 
     Attributes
     ----------

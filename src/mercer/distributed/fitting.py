@@ -14,7 +14,7 @@ from mercer import maps
 from mercer._runtime.arrays import format_bytes
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
 from mercer._runtime.sparse import sound
-from mercer._runtime.validation import numbers
+from mercer._runtime.validation import is_name, numbers
 from mercer.distributed.engine import Engine
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.memory import Memory
@@ -109,10 +109,10 @@ def _refuse(model: Any) -> None:
             raise ValueError(
                 f"{setting} must be False over many machines; got True, which mercer.{name} takes."
             )
-    if model.selection == "loo":
+    if any(is_name(model.selection, each) for each in ("loo", "evidence")):
         raise ValueError(
-            "selection must be 'holdout' or 'auto' over many machines; got 'loo', which "
-            f"mercer.{name} takes."
+            "selection must be 'holdout' or 'auto' over many machines; got "
+            f"{model.selection!r}, which mercer.{name} takes."
         )
     if maps.takes_text(model.feature_map, model.kernel):
         raise ValueError(

@@ -114,11 +114,12 @@ MACHINES = SHARED | entries(
         Values of gamma to choose from, > 0, for the scaled inputs; leave out ``gamma`` then. All
         values use the same held-out rows and the same random numbers. The model of all rows has
         the best gamma, with the best of ``alphas`` if they are given.
-    selection : {"auto", "holdout", "loo"}, default="auto"
+    selection : {"auto", "holdout", "loo", "evidence"}, default="auto"
         Rows on which ``alphas`` and ``gamma_path`` are scored. "holdout": rows left out of the fit.
         "loo": each row, predicted by the model of all other rows, in closed form; this needs the
         squared loss, the penalty "l2" and at most a few thousand rows or features. "auto" is
-        "loo" for ``alphas`` if that is cheap, else "holdout".
+        "loo" for ``alphas`` if that is cheap, else "holdout". "evidence", which only
+        :class:`mercer.KernelRegressor` has, takes neither: see its notes.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
         Device that computes the kernel or the features: "cuda" is a GPU, by PyTorch
         (``pip install 'mercer[gpu]'``). Supported are "exact", "nystroem" (then without whitening)

@@ -160,6 +160,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             "_intercept_",
             "_probabilities_",
             "_settings_",
+            "evidence_",
             "gamma_path_",
             "path_",
             "selection_",

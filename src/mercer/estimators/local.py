@@ -16,7 +16,7 @@ from mercer._runtime.config import device_in_force
 from mercer._runtime.messages import shown
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import PreparedRows, is_far, is_large, is_sparse
-from mercer._runtime.validation import positive_integer, positive_number
+from mercer._runtime.validation import is_name, name_from, positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
@@ -24,7 +24,13 @@ from mercer.estimators.inputs import NUMBERS
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
-from mercer.estimators.selection import checked_path, held_out, responses
+from mercer.estimators.selection import (
+    check_evidence,
+    checked_path,
+    choose_most_likely,
+    held_out,
+    responses,
+)
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
 from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves, suits_device
@@ -86,6 +92,14 @@ LOCAL = SHARED | entries(
         Largest relative residual of a leaf, or relative gradient for other losses than the squared.
     device_ : str
         Device that solved the leaves, such as "cpu" or "cuda:0".
+    selection : {"holdout", "evidence"}, default="holdout"
+        Choice of ``alphas``: on held-out rows. "evidence" instead chooses one factor of the
+        distance per input, or one for all, and alpha by the marginal likelihood of at most 2000
+        random rows, from ``gamma`` and ``alpha`` on: see the notes of
+        :class:`mercer.KernelRegressor`.
+    evidence_ : float
+        Log marginal likelihood of the targets of these rows at the choice, only with
+        ``selection="evidence"``.
     path_ : dict of arrays of shape (n_alphas,)
         Scores of ``alphas``, in their order, only if they are given: "alpha" and "score" (minus the
         mean loss on held-out rows; the largest wins).
@@ -160,12 +174,21 @@ class LocalKernelMachine(FeatureModel):
         positive_number(self.tol, "tol")
         positive_integer(self.max_iter, "max_iter")
         self._forget()
-        is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
         self.device_ = self._device_for(loss, is_far(rows.X))
+        by_evidence = is_name(self._selection(), "evidence")
         if is_far(rows.X):
+            if by_evidence:
+                raise ValueError(
+                    "selection must be 'holdout' over many machines; got 'evidence', which "
+                    f"mercer.{type(self).__name__} takes."
+                )
+            is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
             rows.X.data.fit_leaves(self, rows, loss, alphas, is_rough, listener)
             return
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
+        if by_evidence:
+            map_, alphas = self._most_likely(map_, rows.scaled(self.scaler_), alphas[0])
+        is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
         if self._goes_through_files(map_, rows, is_rough):
             self._fit_through_files(map_, rows, loss, alphas[0], is_rough, listener)
             return
@@ -181,6 +204,20 @@ class LocalKernelMachine(FeatureModel):
         self.feature_map_ = map_.with_trees(solution.n_trees)
         theta = solution.coef[0] if rows.target.ndim == 2 else solution.coef[0, :, 0]
         self._adopt_solution(solution, theta, float(solution.optimality[0]))
+
+    def _selection(self) -> str:
+        """The checked setting ``selection`` of a regressor; "holdout" for classifiers."""
+        return name_from(
+            getattr(self, "selection", "holdout"), ("holdout", "evidence"), "selection"
+        )
+
+    def _most_likely(self, map_: LocalKernel, rows: Rows, alpha: float) -> tuple[Any, list[float]]:
+        """The map at the gammas, and the alpha, that make scaled rows most likely."""
+        check_evidence(self)
+        map_, alpha, self.evidence_ = choose_most_likely(
+            rows, rows.with_resolved_gamma(map_), alpha, self.fit_intercept, map_.settled()
+        )
+        return map_, [alpha]
 
     def _device_for(self, loss: Loss, is_far: bool) -> str:
         """Where leaves are solved: the device in force, for most losses of rows that are here.
@@ -376,6 +413,7 @@ class LocalKernelMachine(FeatureModel):
 
 
 @documented(LOCAL | POSTERIOR)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     """Regression by exact kernel machines of nearby rows, in time that is linear in the rows.
 
@@ -388,12 +426,12 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     Parameters
     ----------
     {kernel, gamma, loss, alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter}
-    {n_jobs, random_state, alphas, validation_fraction, device}
+    {n_jobs, random_state, alphas, validation_fraction, device, selection}
 
     Attributes
     ----------
     {feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
-    {device_, alpha_, path_, noise_std_, prior_std_, n_features_in_}
+    {device_, alpha_, path_, evidence_, noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------
@@ -411,6 +449,8 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     >>> model.score(X, y) > 0.9
     True
     """
+
+    selection: str = "holdout"
 
 
 @documented(LOCAL)

@@ -13,7 +13,7 @@ from mercer import maps, penalties, solvers
 from mercer._runtime.arrays import available_memory, check_memory
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
-from mercer._runtime.validation import is_name, positive_integer
+from mercer._runtime.validation import is_name, positive_integer, positive_number
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
@@ -22,7 +22,15 @@ from mercer.estimators.inputs import MATRIX
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
 from mercer.estimators.preprocessing import Rows
-from mercer.estimators.selection import Interrupted, Task, checked_path, choose, split_key
+from mercer.estimators.selection import (
+    Interrupted,
+    Task,
+    check_evidence,
+    checked_path,
+    choose,
+    choose_most_likely,
+    split_key,
+)
 from mercer.estimators.state import check_path
 from mercer.losses import Loss
 from mercer.maps.members import Endless
@@ -79,6 +87,8 @@ class KernelMachine(FeatureModel):
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 
     def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+        if is_name(self.selection, "evidence"):
+            check_evidence(self)
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
@@ -124,7 +134,9 @@ class KernelMachine(FeatureModel):
         Also returns the coefficients to start from, of the last fit, and solutions for every alpha;
         None for those that are not known.
         """
-        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
+        by_evidence = is_name(self.selection, "evidence")
+        first = self.alpha if by_evidence else None  # where the search begins
+        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction, first)
         settings = described(map_, self.scale, path, self._target.scoring)
         design, thetas = self._last_design(rows, settings), None
         start = None if design is None else self._last_theta(rows)
@@ -135,7 +147,9 @@ class KernelMachine(FeatureModel):
             if self.gamma_path is None:
                 map_ = scaled.with_resolved_gamma(map_)
             self._check_direct(map_, len(rows))
-            if self.gamma_path is not None or self.alphas is not None:
+            if by_evidence:
+                map_ = self._most_likely(map_, scaled)
+            elif self.gamma_path is not None or self.alphas is not None:
                 map_, thetas = self._choose(map_, scaled)
             design = scaled.fit_design(map_)
             self.feature_map_, self._settings_, self._width_ = map_, settings, rows.X.shape[1:]
@@ -198,6 +212,15 @@ class KernelMachine(FeatureModel):
         if choice.alpha is not None:
             self.alpha_ = choice.alpha
         return choice.map_, choice.thetas
+
+    def _most_likely(self, map_: maps.FeatureMap, rows: Rows) -> maps.FeatureMap:
+        """The map at the gammas of the largest likelihood, whose alpha becomes ``alpha_``."""
+        alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
+        key = split_key(map_, self.random_state)
+        map_, self.alpha_, self.evidence_ = choose_most_likely(
+            rows, map_, alpha, self.fit_intercept, key
+        )
+        return map_
 
     def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
         return rows.solver(self.solver, problem, self.tol, self.max_iter)
@@ -359,6 +382,8 @@ class KernelMachine(FeatureModel):
                 raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
             strongest = max(checked_path(self.alphas, "alphas"))
             return penalties.get(self.penalty, strongest, self.l1_ratio)
+        if "evidence_" in vars(self):
+            return penalties.get(self.penalty, self.alpha_)
         default = _ALPHA / total_weight
         alpha = default if self.alpha is None else self.alpha
         return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)

@@ -90,11 +90,31 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     {gamma_path_}
     selection_ : {"holdout", "loo"}
         Rows on which ``alphas`` or ``gamma_path`` were scored, only if one of them is given.
+    evidence_ : float
+        Log marginal likelihood of the targets at the chosen factors and ``alpha_``, summed over
+        outputs, only with ``selection="evidence"``; of 2000 rows if there are more, and infinite
+        for constant targets.
     {noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------
     {ValueError, MemoryError, KeyboardInterrupt}
+
+    Notes
+    -----
+    ``selection="evidence"`` maximises the marginal likelihood of the targets under the Gaussian
+    process of ``predict``, over one factor of the distance per input and over ``alpha``, by its
+    gradient, from ``gamma`` and ``alpha`` on. The factors are ``feature_map_.kernel_.gamma``; those
+    of irrelevant inputs are near 0. First, two random halves of the rows predict each other, each
+    with its own choice: unless one factor per input gives the higher log density, a single factor
+    multiplies ``gamma``. This prevents overfitting with many inputs or heavy-tailed targets.
+
+    This needs the squared loss, the penalty "l2" and the kernel "gaussian", "laplacian",
+    "exponential", "matern", "rational_quadratic" or an isotropic Cauchy. A weight divides the noise
+    variance of its row. Every map of that kernel may approximate the model; the choice itself is by
+    the kernel of at most 2000 rows, drawn by ``random_state`` from more, on the processor in
+    float64. It takes about as long as 100 solutions of the exact kernel of these rows, some 30
+    seconds for 2000 rows on one core, and an interruption of it leaves no model.
 
     Examples
     --------
@@ -107,6 +127,14 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     >>> exact = KernelRegressor("exact").fit(X, np.sin(X).sum(axis=1))
     >>> mean, std = exact.predict([[0.0, 0.0], [9.0, 9.0]], return_std=True)
     >>> bool(std[1] > std[0])  # far from all rows
+    True
+
+    The marginal likelihood gives an irrelevant input a small factor:
+
+    >>> process = KernelRegressor("exact", selection="evidence", random_state=0)
+    >>> process = process.fit(X, np.sin(2 * X[:, 0]))
+    >>> first, second = process.feature_map_.kernel_.gamma
+    >>> bool(first > 1000 * second)
     True
     """
 

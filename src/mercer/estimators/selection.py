@@ -1,4 +1,4 @@
-"""Choosing gamma and alpha: by held-out rows, or by leaving out every row in closed form."""
+"""Choosing gamma and alpha: by held-out rows, leaving out every row, or the likelihood of all."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_regressor
 
 from mercer import solvers
-from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from
-from mercer._runtime.rows import Data
-from mercer._runtime.validation import name_from, real_number
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.random import RandomStateLike, Slot, Streams, distinct, key_from
+from mercer._runtime.rows import Data, PreparedRows, is_sparse
+from mercer._runtime.validation import is_name, name_from, real_number
 from mercer.designs import Design
+from mercer.equations.evidence import Likelihood, likes_own_scales, most_likely
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import Target
+from mercer.kernels import Stationary
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
@@ -26,14 +30,19 @@ __all__ = [
     "Choice",
     "Interrupted",
     "Task",
+    "check_evidence",
     "checked_path",
     "choose",
+    "choose_most_likely",
     "held_out",
     "random_order",
     "responses",
     "split_key",
 ]
 
+# Most rows of a likelihood: choosing by more takes minutes on one core.
+_LIKELIHOOD_ROWS = 2000
+_FEWEST_HALVED = 20  # rows: halves of fewer do not tell whether inputs differ in relevance
 # Rows, or as many products with fewer columns, up to which every row is left out unasked: about a
 # second for every alpha.
 _CHEAP_SIDE = 3000
@@ -112,6 +121,68 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
         alpha = alphas[winners[best]]
         tables["path_"] = {"alpha": np.array(alphas), "score": scores[best]}
     return Choice(_at(map_, gammas[best] if gammas else None), alpha, trials[best].thetas, tables)
+
+
+def check_evidence(model: Any) -> None:
+    """Refuse settings beside selection="evidence" that the likelihood of targets does not know."""
+    for name in ("alphas", "gamma_path"):
+        path = getattr(model, name, None)
+        if path is not None:
+            raise ValueError(
+                f"{name} must be left out beside selection='evidence', which chooses from all "
+                f"positive numbers; got {path!r}."
+            )
+    loss, penalty = model._loss_, getattr(model, "penalty", "l2")
+    if not (loss.quadratic and is_name(penalty, "l2") and is_regressor(model)):
+        raise ValueError(
+            "selection='evidence' needs a regressor with loss='squared' and penalty='l2'; got a "
+            f"{type(model).__name__} with loss={loss.name!r} and penalty={penalty!r}."
+        )
+
+
+def choose_most_likely(
+    rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: int
+) -> tuple[FeatureMap, float, float]:
+    """``map_`` at the gammas of the largest likelihood of scaled rows, its alpha and logarithm.
+
+    The search starts at the kernel of ``map_``, whose gamma is a number or an array, and at
+    ``alpha``. ``key`` decides which rows it takes if there are too many, and their halves.
+    """
+    kernel, one, n = map_.stated_kernel(), np.ones((1, 1)), len(rows)
+    if not isinstance(kernel, Stationary) or kernel.slope(one, one) is None:
+        raise ValueError(
+            "selection='evidence' needs the kernel 'gaussian', 'laplacian', 'exponential', "
+            f"'matern' or 'rational_quadratic'; got {kernel!r} with {type(map_).__name__}."
+        )
+    if n < 2:
+        raise ValueError(f"selection='evidence' needs two rows or more; got n_samples={n}.")
+    weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)
+    if n > _LIKELIHOOD_ROWS:
+        few = np.sort(distinct(key, n, _LIKELIHOOD_ROWS, Slot.VALIDATION))
+        rows, weights = rows.taken(few), None if weights is None else weights[few]
+    targets = rows.target.reshape(len(rows), -1).astype(np.float64)
+    if fit_intercept:
+        targets = targets - targets.mean(axis=0)
+    targets = targets[:, targets.any(axis=0)]
+    if not targets.size:  # constant targets are likely without end, whatever the kernel
+        return map_, alpha, np.inf
+    sizes = np.sqrt(np.mean(np.square(targets), axis=0))
+    check_memory(
+        24.0 * np.prod(rows.X.shape, dtype=float),
+        f"selection='evidence' with {len(rows)} dense rows of {rows.X.shape[1]} inputs",
+        "give gamma and alpha instead",
+    )
+    X = rows.X.together() if isinstance(rows.X, PreparedRows) else rows.X
+    X = (X.toarray() if is_sparse(X) else X).astype(np.float64)
+    likelihood = Likelihood(kernel, X, targets / sizes, weights, fit_intercept)
+    start = np.full(X.shape[1], kernel.gamma), alpha * n
+    own_scales = X.shape[1] > 1 and len(X) >= _FEWEST_HALVED
+    if own_scales:
+        order = random_order(key, len(X))
+        own_scales = likes_own_scales(likelihood, *start, order < np.median(order))
+    found = most_likely(likelihood, *start, own_scales)
+    evidence = found.log_likelihood - len(X) * float(np.sum(np.log(sizes)))
+    return map_.with_gamma(found.gamma), found.ridge / n, evidence
 
 
 @dataclass

@@ -288,6 +288,17 @@ class Stationary(Kernel):
         with np.errstate(under="ignore"):
             return np.exp(distance, out=distance)
 
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        """Derivative of the unit profile by the distance, or by half the square of a Euclidean one.
+
+        ``values`` is the profile at ``distance``, which may be overwritten. Where a Euclidean
+        distance is 0, the derivative is 0 or its limit. None if the kernel is not a function of the
+        distance.
+        """
+        return None
+
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         """One over the distance of rows that differ by the standard deviation in every input."""
         if self.metric == "sqeuclidean":

@@ -12,7 +12,7 @@ from scipy.special import gammaincinv
 from mercer._runtime.random import Streams
 from mercer._runtime.validation import positive_number
 from mercer.kernels.spectral import Spectral
-from mercer.kernels.stationary import ONE_INPUT_ALONE, gamma_widths
+from mercer.kernels.stationary import ONE_INPUT_ALONE, exponential_slope, gamma_widths
 
 _SMOOTHNESS = (0.5, 1.5, 2.5)
 _NAMES_IN_CORE = dict(zip(_SMOOTHNESS, ("exponential", "matern_3_2", "matern_5_2"), strict=True))
@@ -84,6 +84,15 @@ class Matern(Spectral):
         polynomial *= super()._profile(r)
         return polynomial
 
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        r = np.minimum(np.sqrt(2.0 * self.nu) * distance, _FAR)
+        if self.nu == 0.5:
+            return exponential_slope(r, values)
+        out = -2.0 * self.nu * np.exp(-r)
+        return out if self.nu == 1.5 else (1.0 + r) / 3.0 * out
+
     def _in_core(self) -> tuple[str, float] | None:
         return _NAMES_IN_CORE[self.nu], 1.0
 
@@ -138,6 +147,11 @@ class RationalQuadratic(Spectral):
         np.log1p(distance, out=distance)
         distance *= self.exponent
         return super()._profile(distance)
+
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return -values / (1.0 + distance / self.exponent)
 
     def _in_core(self) -> tuple[str, float] | None:
         return "rational_power", self.exponent

@@ -51,6 +51,11 @@ class Gaussian(Spectral):
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.full_like(uniform, np.sqrt(2.0))
 
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return -values
+
 
 @dataclass(frozen=True)
 class Laplacian(Spectral):
@@ -91,6 +96,11 @@ class Laplacian(Spectral):
         # over nine public tables with a few hundred random grids.
         return 2.0 / (n_inputs * deviation)
 
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return -values
+
 
 @dataclass(frozen=True)
 class Exponential(Spectral):
@@ -126,6 +136,11 @@ class Exponential(Spectral):
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return super().unit_widths(streams, n_inputs) if n_inputs > 1 else gamma_widths(streams, 1)
+
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return exponential_slope(distance, values)
 
 
 @dataclass(frozen=True)
@@ -178,6 +193,11 @@ class Cauchy(Spectral):
         distance += 1.0
         return np.reciprocal(distance, out=distance)
 
+    def slope(
+        self, distance: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        return -np.square(values) if self.isotropic else None
+
     def _in_core(self) -> tuple[str, float] | None:
         return "rational" if self.isotropic else "cauchy", 1.0
 
@@ -193,3 +213,10 @@ def gamma_widths(streams: Streams, n_inputs: int) -> NDArray[np.float64]:
     return streams.exponential(n_inputs, Slot.WIDTH) + streams.exponential(
         n_inputs, Slot.SECOND_WIDTH
     )
+
+
+def exponential_slope(
+    distance: NDArray[np.float64], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Derivative of exp(-t) by half the square of t, (-exp(-t)) / t; 0 where t is 0."""
+    return np.divide(-values, distance, out=np.zeros_like(values), where=distance > 0)
