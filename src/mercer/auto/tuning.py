@@ -103,7 +103,9 @@ class Tuning:
     landmarks_per_root: float = 15.0  # landmarks of the final fit per root of its rows
     landmark_work: float = 3e11  # n_rows × landmarks × inputs of the final fit: a minute
     landmark_memory: float = 0.25  # share of the available memory that their factors may take
-    landmark_tol: float = 0.005  # relative residual of the equations of landmarks
+    # Relative residual of the equations of landmarks: with .005 the errors of 100 000 and 400 000
+    # generated rows fell by less than .0002.
+    landmark_tol: float = 0.02
 
     # -- trials of random features ----------------------------------------------------------------
     trial_features: int = 512
