@@ -261,6 +261,20 @@ def test_several_outputs_and_sparse_rows(tmp_path, rows):
     assert "The model is linear in" in written(tmp_path, model, csr, y).text
 
 
+@pytest.mark.parametrize(
+    ("feature_map", "said"),
+    [
+        ("exact", "is the exact kernel machine of 400 rows"),
+        ("nystroem", "is a kernel machine in the span of 50 landmarks"),
+    ],
+)
+def test_pages_name_the_form_of_the_machine(rows, feature_map, said):
+    X, y = rows
+    settings = {"n_components": 50} if feature_map == "nystroem" else {}
+    model = KernelRegressor(feature_map, **settings, random_state=0).fit(X, y)
+    assert said in report_words._form(model)
+
+
 def test_errors_are_one_sentence_and_leave_no_file(tmp_path, regressor, rows, monkeypatch):
     X, y = rows
     path = tmp_path / "page.html"

@@ -169,7 +169,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             landmarks = search.on_landmarks(end)
             if landmarks is not None:
                 return landmarks
-        last = search.records[-1] if search.records else None
+        before = [r for r in search.records if r.stage != "landmarks"]
+        last = before[-1] if before else None
         seconds_left = TUNING.reserve * (end - time.perf_counter())
         if last is None or not np.isfinite(seconds_left):
             return cut_for(n, n_inputs, worth)

@@ -18,7 +18,7 @@ __all__ = ["Outcome", "Record", "Stage", "better", "promising", "rank_loss"]
 class Record:
     """Settings, and how good their predictions were."""
 
-    stage: str  # "rung 1", "rung 2", "rung 3", "leaves" or "features"
+    stage: str  # "rung 1", "rung 2", "rung 3", "leaves", "landmarks" or "features"
     rows: int  # that they were fitted to
     settings: Settings
     # On held-out rows: mean squared error, in units of the variance or, for classes, of responses

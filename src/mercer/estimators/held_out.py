@@ -78,7 +78,7 @@ def solve_without_first(
     given, solver = solver, _of_landmarks_once(solver, cached)
     first = solver.solve(_without(cached, held.rows), None, listener)
     if first.interrupted:
-        return solver, first
+        return given, first
     weights = first.coef[:-1] if problem.fit_intercept else first.coef
     found = problem.design.rows(held.rows).matvec(weights.astype(np.float64))
     found = found + (first.coef[-1] if problem.fit_intercept else 0.0)

@@ -14,7 +14,7 @@ from sklearn import metrics
 from sklearn.pipeline import Pipeline
 
 from mercer import maps
-from mercer.maps import ExactKernel, LocalKernel
+from mercer.maps import ExactKernel, LocalKernel, Nystroem
 from mercer.plots.base import machine_of, thousands
 
 __all__ = [
@@ -103,6 +103,8 @@ def _form(machine: Any) -> str:
             f"{_count(map_.landmarks_)} rows into {thousands(machine.n_leaves_)} leaves, with an "
             "exact kernel machine in each."
         )
+    if isinstance(map_, Nystroem):
+        return f"The model is a kernel machine in the span of {_count(map_.landmarks_)} landmarks."
     features = thousands(map_.n_features_out_)
     return f"The model is linear in {features} features of {type(map_).__name__}."
 
