@@ -103,7 +103,7 @@ def asynchronous(n: int) -> Any:
 
 
 def blocks(n: int) -> Any:
-    """One epoch over 4096 cosines in blocks of 1024."""
+    """One accelerated epoch over 4096 cosines in blocks of 1024."""
     descent = solvers.BlockCoordinateDescent(tol=0.0, max_iter=1, block_size=1024)
     cosines = RandomFourier(n_components=4096, random_state=0)
     return KernelClassifier(cosines, solver=descent, scale=False)
