@@ -86,7 +86,7 @@ def binned(gamma: float) -> Callable[[int], Any]:
 
 
 def embedded(n: int) -> Any:
-    """TEFM-G: 256 features of a base of 1024 cosines, one power."""
+    """TEFM-G: 256 features of a base of 1024 cosines and sines, one power."""
     return KernelClassifier(SubspaceEmbedding("fourier", 256), scale=False, random_state=0)
 
 
