@@ -96,15 +96,26 @@ def by_task(
     return ["", *methods], body
 
 
-_TITLES = {"peak_mb": "memory, GB", "power_of_n": "exponent of the rows"}
+_TITLES = {
+    "peak_mb": "memory, GB",
+    "power_of_n": "exponent of the rows",
+    "fit": "fit, s",
+    "processor_seconds": "processors, s",
+    "predict": "predict, s",
+    "linear": "error of a linear model",
+    "fitted": "rows fitted",
+    "full_fit": "fit of all rows, s",
+    "full_processor_seconds": "processors, s",
+    "told": "the paper's time",
+}
 
 
 def _cell(value: Any, column: str) -> str:
     if isinstance(value, str):
         return value
-    if column == "rows":
-        return f"{value:,.0f}".replace(",", " ")
-    return f"{value / 1000 if column == 'peak_mb' else value:.3g}"
+    value = value / 1000 if column == "peak_mb" else value
+    whole = column == "rows" or value >= 1000
+    return f"{value:,.0f}".replace(",", " ") if whole else f"{value:.3g}"
 
 
 def wins_of(name: str) -> tuple[list[str], list[list[str]]]:

@@ -1,6 +1,7 @@
 """Targets: which are classes, which a quantity, and which no estimator takes."""
 
 import re
+import tracemalloc
 import warnings
 from datetime import date, timedelta
 
@@ -20,7 +21,7 @@ from mercer import (
     SparseKernelClassifier,
 )
 from mercer.auto.base import AutoKernelMachine
-from mercer.estimators.targets import are_classes
+from mercer.estimators.targets import are_classes, signs
 
 CLASSIFIERS = [
     KernelClassifier(n_components=8, random_state=0),
@@ -132,3 +133,15 @@ def test_many_small_classes_are_told_before_any_search(labels, remedy, monkeypat
         warnings.simplefilter("error")
         with pytest.raises(InterruptedError):
             AutoKernelClassifier().fit(X, np.arange(400) % 20)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_signs_of_classes_take_no_memory_in_another_type(dtype):
+    labels = np.arange(20_000) % 50
+    tracemalloc.start()
+    found = signs(labels, 50, dtype)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, np.where(labels[:, None] == np.arange(50), 1.0, -1.0))
+    assert found.dtype == dtype
+    assert peak < found.nbytes + 1.5 * found.size  # the signs, and a byte each for the comparison

@@ -192,3 +192,19 @@ def test_blocks_that_would_not_fit_are_refused_with_one_that_would(rng):
         largest = int(re.search(r"block_size=(\d+) would fit", str(told.value)).group(1))
         assert 100 <= largest < 2000
         quietly(epochs(1, largest), problem)
+
+
+def test_memory_of_changes_is_that_of_the_epochs_stored_for_many_outputs(rng):
+    Z, Y = rng.normal(size=(4000, 64)), rng.normal(size=(4000, 100))
+    problem = Problem(Dense(Z.astype(np.float32)), Y, Squared(), L2(0.01))
+    descent = epochs(3, 32, accelerated=True)
+    free = quietly(descent, problem)
+    with config_context(max_memory="40MB"):  # below that of the changes of five epochs
+        tracemalloc.start()
+        try:
+            bounded = quietly(descent, problem)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak <= 40 * 2**20
+    assert distance(problem, bounded.coef, free.coef) <= 1e-4

@@ -192,7 +192,7 @@ class ClassTarget:
         labels, n_classes = np.searchsorted(self.classes, y), len(self.classes)
         if self.loss.joint:
             return (labels[:, None] == np.arange(n_classes)).astype(dtype)
-        return signs(labels, n_classes).astype(dtype)
+        return signs(labels, n_classes, dtype)
 
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes of a model, from which ``of`` makes the target."""
@@ -299,10 +299,11 @@ def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
     return classes, labels
 
 
-def signs(labels: NDArray, n_classes: int) -> NDArray[np.float64]:
+def signs(labels: NDArray, n_classes: int, dtype: DTypeLike = np.float64) -> NDArray:
     """1 for the class of a row and -1 for others, (n, k); of two classes the second, (n,)."""
     is_class = labels == 1 if n_classes == 2 else labels[:, None] == np.arange(n_classes)
-    return np.where(is_class, 1.0, -1.0)
+    one = np.ones((), dtype)
+    return np.where(is_class, one, -one)
 
 
 def winners(responses: NDArray) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import mark_of
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
 from mercer.solvers.block.state import BlockState
-from mercer.solvers.block.subspace import Subspace
+from mercer.solvers.block.subspace import Subspace, depth_of
 
 __all__ = ["BlockCoordinateDescent"]
 
@@ -193,7 +193,7 @@ class BlockCoordinateDescent(Solver):
         design, n_machines = system.problem.design, system.n_machines
         n_long = system.n_rows / n_machines + 2.0 * system.shape[0]
         functions = 24.0 * n_long * self._n_functions(system, cached=True)
-        n_vectors = _VECTORS + 2 * _DEPTH * self._accelerates(system)
+        n_vectors = _VECTORS + 2 * depth_of(system, _DEPTH) * self._accelerates(system)
         vectors = 8.0 * system.shape[1] * n_long * n_vectors + functions
         available = system.available_memory()
         free = n_machines * _CACHE * ((available or 0) - vectors)

@@ -8,11 +8,16 @@ from numpy.typing import NDArray
 from mercer._runtime.device_arrays import on_host, placed
 from mercer.equations import Equations, Functions, Span
 
-__all__ = ["Subspace"]
+__all__ = ["Subspace", "depth_of"]
 
 _WIDEST = 160  # most directions per strength: more cost more than they gain
 _NEGLIGIBLE = 1e3  # eigenvalues below this multiple of the machine epsilon are rounding errors
 _CANCELLED = 1e2 * float(np.finfo(np.float64).eps)  # relative rounding error of slopes of F
+
+
+def depth_of(system: Equations, depth: int) -> int:
+    """Number of epochs, at most ``depth``, whose changes are stored: fewer for many outputs."""
+    return max(1, min(depth, _WIDEST // system.width))
 
 
 class Subspace:
@@ -27,7 +32,7 @@ class Subspace:
 
     def __init__(self, system: Equations, depth: int):
         self.system = system
-        self.depth = max(1, min(depth, _WIDEST // system.width))
+        self.depth = depth_of(system, depth)
         self.functions: Functions | None = None
         self._rounding = _NEGLIGIBLE * float(np.finfo(system.problem.dtype).eps)
 
