@@ -22,8 +22,9 @@ def fit_automatic(
     """Fit an automatic model to the shards of an engine.
 
     Targets and weights come here, and of the table the rows that the search looks at, about a
-    hundred thousand: it goes as it does on one machine and ends with the same settings. Leaves of
-    the model of all rows are solved where these are; the exact machine of few rows is fitted here.
+    hundred thousand: it goes as it does on one machine and ends with the same settings, but for
+    landmarks in place of leaves, which it does not try. Leaves of the model of all rows are solved
+    where these are; the exact machine of few rows is fitted here.
 
     Parameters
     ----------
