@@ -16,10 +16,11 @@ __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 _DASK = AUTOMATIC | _CLUSTER
 _DASK["method"] = """\
 The client receives the targets, the weights and the rows of the search, about 100 000, and searches
-as on one machine, with the same result. Up to 50 000 rows the model is the exact kernel machine,
-fitted by the client. Above, it is the mean of two local machines, whose leaves the workers solve;
-it stores all rows, in memory or in files if they do not fit. The treatment of the columns is fitted
-to at most 200 000 rows. Tables must be dense, with at most 2000 columns."""
+as on one machine, with the same result; landmarks in place of leaves are not tried. Up to 50 000
+rows the model is the exact kernel machine, fitted by the client. Above, it is the mean of two local
+machines, whose leaves the workers solve; it stores all rows, in memory or in files if they do not
+fit. The treatment of the columns is fitted to at most 200 000 rows. Tables must be dense, with at
+most 2000 columns."""
 
 
 class _Automatic(DaskModel):
