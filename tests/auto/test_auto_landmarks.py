@@ -103,3 +103,14 @@ def test_a_budget_of_time_holds():
     model = AutoKernelRegressor(time_budget=3.0, random_state=0).fit(X, y)
     assert model.search_seconds_ + model.fit_seconds_ < 6.0
     assert model.score(X, y) > 0.5
+
+
+@pytest.mark.usefixtures("_small")
+def test_callbacks_follow_their_stage(capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    model = AutoKernelRegressor(random_state=0).set_callbacks(callback.ProgressBar())
+    X, y = saddles(3000)
+    model.fit(X, y)
+    shown = capsys.readouterr().out
+    for task in ("rung 1 #0", "rung 2 #1", "leaves #2", "landmarks #3", "final fit #4"):
+        assert f"AutoKernelRegressor - {task} " in shown

@@ -165,12 +165,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             return None
         cut = cut_for(n, n_inputs)
         worth = search.on_leaves(cut)
+        last = search.records[-1] if search.records else None
         if worth * cut.leaf_size < TUNING.global_rows and not isinstance(X, FarRows):
             landmarks = search.on_landmarks(end)
             if landmarks is not None:
                 return landmarks
-        before = [r for r in search.records if r.stage != "landmarks"]
-        last = before[-1] if before else None
         seconds_left = TUNING.reserve * (end - time.perf_counter())
         if last is None or not np.isfinite(seconds_left):
             return cut_for(n, n_inputs, worth)

@@ -48,8 +48,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
     the mean of two pipelines with local machines, whose settings are chosen again on leaves, or, if
     leaves see too few rows, a machine in the span of several thousand landmarks. Sparse rows get
-    random features. With thousands of inputs the search includes a linear model. Targets
-    over several orders of magnitude are fitted as logarithms if that lowers the held-out loss.
+    random features. With thousands of inputs the search includes a linear model. Targets over
+    several orders of magnitude are fitted as logarithms if that lowers the held-out loss.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         multiplied by the error size expected at the row if that improves the intervals. Up to
         50 000 rows, and of landmarks, the errors are those of a model of nearly all rows; of local
         machines above, those of the leaves of the search, which have fewer rows: intervals of
-        noiseless targets are then too wide.
-        Intervals of targets fitted as logarithms widen with the prediction. With several outputs
-        each has intervals of constant width, centred at the prediction.
+        noiseless targets are then too wide. Intervals of targets fitted as logarithms widen with
+        the prediction. With several outputs each has intervals of constant width, centred at the
+        prediction.
 
         Parameters
         ----------
@@ -274,8 +274,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
     the mean of two pipelines with local machines, whose settings are chosen again on leaves, or, if
     leaves see too few rows, a machine in the span of several thousand landmarks. Sparse rows get
-    random features. With thousands of inputs the search includes a linear model. The
-    held-out rows also calibrate the probabilities.
+    random features. With thousands of inputs the search includes a linear model. The held-out rows
+    also calibrate the probabilities.
 
     Parameters
     ----------

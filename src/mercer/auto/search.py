@@ -239,7 +239,7 @@ class Search:
         return worth(best.loss, losses[0], losses[1])
 
     def on_landmarks(self, end: float) -> Landmarks | None:
-        """The landmarks of a machine of all rows, if it errs less than leaves do; they are tried.
+        """Try landmarks; returns those of the final model, or None where leaves serve better.
 
         Both are judged by the rows that leaves hold out. ``end`` is the time by which the final fit
         has to end.
