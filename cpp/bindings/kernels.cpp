@@ -22,6 +22,9 @@ constexpr std::string_view kKernelNames[] = {
     "sqeuclidean", "gaussian",       "exponential", "matern_3_2", "matern_5_2",
     "rational",    "rational_power", "cityblock",   "laplacian",  "cauchy"};
 
+// Numbers of a matrix in 16 or 31 bits an entry.
+using FixedNumbers = Array<Type::u16, Type::u32>;
+
 // Two sets of rows and the kernel between them.
 struct KernelArguments {
     KernelArguments(Arrays& arrays, const std::string& name, Floats X, Floats Y, Doubles centre_,
@@ -105,30 +108,40 @@ std::size_t size_of_fixed(std::size_t n) {
     return fixed_size(n);
 }
 
-bool fill_fixed(const std::string& name, Array<Type::f32> X, Doubles centre, Doubles scale,
-                double parameter, Array<Type::u16> fixed_, Threads n_threads) {
+// An array of the fixed-point numbers that go with rows or weights of a type.
+template <class T>
+constexpr Type fixed_type = sizeof(T) == 4 ? Type::u16 : Type::u32;
+
+bool fill_fixed(const std::string& name, Floats X, Doubles centre, Doubles scale, double parameter,
+                FixedNumbers fixed_, Threads n_threads) {
     Arrays arrays;
     const KernelArguments kernel(arrays, name, X, nb::none(), centre, scale, parameter);
     if (kernel.kind == KernelKind::sqeuclidean || kernel.kind == KernelKind::cityblock)
         throw std::invalid_argument("kernel must have values in [0, 1]; got " + name + ".");
-    const Buffer& fixed = arrays.write(fixed_, "fixed", 1);
-    fixed.expect_shape({size_of_fixed(kernel.n)});
-    const Released released(arrays);
-    return fixed_kernel(kernel.work<float>(nullptr), fixed.data<std::uint16_t>(), n_threads);
+    return with_float(kernel.x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const Buffer& fixed = arrays.write(fixed_, "fixed", {fixed_type<T>}, 1);
+        fixed.expect_shape({size_of_fixed(kernel.n)});
+        const Released released(arrays);
+        return fixed_kernel(kernel.work<T>(nullptr), fixed.data<Fixed<T>>(), n_threads);
+    });
 }
 
-void multiply_fixed(Array<Type::u16> fixed_, Array<Type::f32> w, Doubles out_, Threads n_threads) {
+void multiply_fixed(FixedNumbers fixed_, Floats w, Doubles out_, Threads n_threads) {
     Arrays arrays;
-    const Buffer& fixed = arrays.read(fixed_, "fixed", 1);
     const Buffer& weights = arrays.read(w, "w", 2);
     const Buffer& out = arrays.write(out_, "out", 2);
     const std::size_t n = weights.extent(0), k = weights.extent(1);
-    fixed.expect_shape({size_of_fixed(n)});
     out.expect_shape({n, k});
-    const FixedWork work{fixed.data<const std::uint16_t>(), n, k, weights.data<const float>(),
-                         out.data<double>()};
-    const Released released(arrays);
-    fixed_product(work, n_threads);
+    with_float(weights.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const Buffer& fixed = arrays.read(fixed_, "fixed", {fixed_type<T>}, 1);
+        fixed.expect_shape({size_of_fixed(n)});
+        const FixedWork<T> work{fixed.data<const Fixed<T>>(), n, k, weights.data<const T>(),
+                                out.data<double>()};
+        const Released released(arrays);
+        fixed_product(work, n_threads);
+    });
 }
 
 void add_gram(Floats Z, bool transposed, Doubles weights, Doubles out_, Threads n_threads) {
@@ -236,16 +249,18 @@ thousand terms are float32. The number of threads changes no bit.)");
     m.def("fixed_kernel", &fill_fixed, "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a,
           "fixed"_a, "n_threads"_a,
           R"(Write the kernel matrix of the rows of X (n, d) with themselves into ``fixed``
-(fixed_kernel_size(n)), in 16 bits an entry and half of it alone, in an order of the core's
-own.
+(fixed_kernel_size(n)), half of it alone, in an order of the core's own: in 16 bits an
+entry (uint16) for float32 rows, in 31 bits (uint32) for float64 rows.
 
 The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
-"sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17 at most.)");
+"sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17, or 2^-32, at
+most.)");
     m.def("fixed_product", &multiply_fixed, "fixed"_a, "w"_a, "out"_a, "n_threads"_a,
-          R"(out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
+          R"(out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k), float32 for
+numbers of 16 bits and float64 for those of 31.
 
-Sums of a few hundred terms are float32. Results depend on the number of threads to
-rounding, and on nothing else.)");
+Sums of a few hundred terms have the type of the weights. Results depend on the number of
+threads to rounding, and on nothing else.)");
     m.def("held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
           R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
 of its own, in float64. The number of threads changes no bit.)");

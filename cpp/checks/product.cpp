@@ -88,14 +88,15 @@ bool grams_are_right(std::size_t n, std::size_t d, bool transposed) {
            static_cast<double>(n) * (sizeof(T) == 4 ? 1e-6 : 1e-13);
 }
 
-// The matrix in 16 bits an entry, against its entries.
+// The matrix in 16 or 31 bits an entry, against its entries.
+template <class T>
 bool fixed_products_are_right(std::size_t n, std::size_t d, std::size_t k, KernelKind kind) {
-    const auto X = uniform<float>(1, n * d), w = uniform<float>(3, n * k);
+    const auto X = uniform<T>(1, n * d), w = uniform<T>(3, n * k);
     const std::vector<double> centre(d, 0.5), scale(d, 1.0);
-    std::vector<float> K(n * n);
-    KernelWork<float> work{kind, X.data(),      X.data(),     n,   n,
-                           d,    centre.data(), scale.data(), 2.5, K.data()};
-    std::vector<std::uint16_t> fixed(fixed_size(n));
+    std::vector<T> K(n * n);
+    KernelWork<T> work{kind, X.data(),      X.data(),     n,   n,
+                       d,    centre.data(), scale.data(), 2.5, K.data()};
+    std::vector<Fixed<T>> fixed(fixed_size(n));
     std::vector<double> expected(n * k), out(n * k);
     if (!kernel_block(work, Accuracy::single, 3) || !fixed_kernel(work, fixed.data(), 3))
         return false;
@@ -104,8 +105,9 @@ bool fixed_products_are_right(std::size_t n, std::size_t d, std::size_t k, Kerne
             for (std::size_t c = 0; c < k; ++c)
                 expected[i * k + c] +=
                     static_cast<double>(K[i * n + j]) * static_cast<double>(w[j * k + c]);
-    fixed_product({fixed.data(), n, k, w.data(), out.data()}, 3);
-    return largest_difference(expected, out) < static_cast<double>(n) * 3e-5;
+    fixed_product<T>({fixed.data(), n, k, w.data(), out.data()}, 3);
+    return largest_difference(expected, out) <
+           static_cast<double>(n) * (sizeof(T) == 4 ? 3e-5 : 1e-9);
 }
 
 // Several square matrices, each with weights of its own.
@@ -161,7 +163,8 @@ bool products_not_held_are_right() {
             right && held_products_are_right(n, p, k) && held_blocks_are_right(k, n, 1 + p / 300);
     for (auto kind : {KernelKind::gaussian, KernelKind::laplacian, KernelKind::cauchy})
         for (auto [n, d, k] : {std::array<std::size_t, 3>{1, 1, 1}, {300, 5, 3}, {1000, 40, 13}})
-            right = right && fixed_products_are_right(n, d, k, kind);
+            right = right && fixed_products_are_right<float>(n, d, k, kind) &&
+                    fixed_products_are_right<double>(n, d, k, kind);
     for (bool transposed : {false, true})
         right = right && grams_are_right<float>(1100, 97, transposed) &&
                 grams_are_right<double>(300, 130, transposed) && grams_are_right<float>(3, 1, true);

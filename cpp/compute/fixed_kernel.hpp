@@ -1,4 +1,4 @@
-// A symmetric kernel matrix held in numbers of 16 bits, and its products.
+// A symmetric kernel matrix held in numbers of 16 or 31 bits, and its products.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,11 @@
 
 namespace mercer {
 
-// Entries lie in [0, 1]: number c stands for c / 65535, so that an entry is wrong by 1 / 131070 at
-// most, whatever the others are. Of the matrix there are the square blocks on and above the
+// Entries lie in [0, 1]: number c stands for c / kMostFixed, so that an entry is wrong by half of a
+// unit at most, whatever the others are. Of the matrix there are the square blocks on and above the
 // diagonal, column of blocks after column; a block is a row of tiles, a panel wide, as sum_columns
 // wants them, and zeros fill up the last ones.
 constexpr std::size_t kBlockSize = kKernelRows * kKernelRows;
-constexpr double kFixedUnit = 1.0 / 65535.0;
 
 inline std::size_t first_block(std::size_t column) {
     return column * (column + 1) / 2;
@@ -30,29 +29,29 @@ inline std::size_t fixed_size(std::size_t n) {
     return first_block(n_blocks(n)) * kBlockSize;
 }
 
-template <class T>
-bool write_fixed(const KernelLoops<T, float>& loops, const KernelWork<float>& work,
-                 std::uint16_t* fixed, int n_threads) {
+template <class T, class In>
+bool write_fixed(const KernelLoops<T, In>& loops, const KernelWork<In>& work, Fixed<In>* fixed,
+                 int n_threads) {
     const KernelTables& tables = kernel_loops();
-    const std::size_t n = work.n, panel = tables.product_f32.panel;
-    KernelTiles<T, float> tiles(loops, work, panel);
+    const std::size_t n = work.n, panel = tables.product<In>().panel;
+    KernelTiles<T, In> tiles(loops, work, panel);
     if (!tiles.pack_rows(n_threads)) return false;
     std::atomic<bool> small{true};
     parallel_for(n_blocks(n), n_threads, [&](std::size_t item, int) {
         const std::size_t b = n_blocks(n) - 1 - item;  // the longest column first
         const std::size_t first = b * kKernelRows, last = std::min(first + kKernelRows, n);
         auto columns = tiles.columns_for(kKernelRows);
-        std::vector<float> tile(kKernelRows * panel);
+        std::vector<In> tile(kKernelRows * panel);
         if (!tiles.pack_columns(first, last, columns)) small = false;
         if (!small) return;
-        std::uint16_t* to = fixed + first_block(b) * kBlockSize;
+        Fixed<In>* to = fixed + first_block(b) * kBlockSize;
         for (std::size_t i = 0; i < last; i += kKernelRows)
             for (std::size_t j = first; j < first + kKernelRows; j += panel) {
                 const std::size_t rows = std::min(kKernelRows, n - i);
                 const std::size_t count = j < last ? std::min(panel, last - j) : 0;
-                if (rows < kKernelRows) std::fill(tile.begin(), tile.end(), 0.0f);
+                if (rows < kKernelRows) std::fill(tile.begin(), tile.end(), In(0));
                 tiles.make(i, rows, j, count, first, columns, tile.data());
-                tables.to_fixed(tile.data(), kKernelRows * panel, to);
+                tables.fixed<In>().to_fixed(tile.data(), kKernelRows * panel, to);
                 to += kKernelRows * panel;
             }
     });
@@ -61,31 +60,39 @@ bool write_fixed(const KernelLoops<T, float>& loops, const KernelWork<float>& wo
 
 // Writes the numbers of the kernel of rows x; false, with these undefined, if squared distances
 // overflow. Its values must lie in [0, 1].
-inline bool fixed_kernel(const KernelWork<float>& work, std::uint16_t* fixed, int n_threads) {
+template <class In>
+bool fixed_kernel(const KernelWork<In>& work, Fixed<In>* fixed, int n_threads) {
     const KernelTables& tables = kernel_loops();
-    const Arithmetic arithmetic = arithmetic_of(work, Accuracy::single, n_threads);
-    if (arithmetic == Arithmetic::wide)
-        return write_fixed(tables.f32_in_f64, work, fixed, n_threads);
-    std::vector<double> usual;
-    KernelWork<float> narrow = with_few_inputs(work, usual);
-    narrow.differences = arithmetic == Arithmetic::differences;
-    return write_fixed(tables.f32, narrow, fixed, n_threads);
+    if constexpr (sizeof(In) == 8) {
+        return write_fixed(tables.f64, work, fixed, n_threads);
+    } else {
+        const Arithmetic arithmetic = arithmetic_of(work, Accuracy::single, n_threads);
+        if (arithmetic == Arithmetic::wide)
+            return write_fixed(tables.f32_in_f64, work, fixed, n_threads);
+        std::vector<double> usual;
+        KernelWork<float> narrow = with_few_inputs(work, usual);
+        narrow.differences = arithmetic == Arithmetic::differences;
+        return write_fixed(tables.f32, narrow, fixed, n_threads);
+    }
 }
 
-// out (n, k) += K w for the matrix of these numbers; sums of a few hundred terms are float32.
+// out (n, k) += K w for the matrix of these numbers; sums of a few hundred terms have the type T of
+// the weights.
+template <class T>
 struct FixedWork {
-    const std::uint16_t* fixed;
+    const Fixed<T>* fixed;
     std::size_t n, k;
-    const float* weights;  // (n, k)
-    double* out;           // (n, k)
+    const T* weights;  // (n, k)
+    double* out;       // (n, k)
 };
 
+template <class T>
 class FixedProduct {
   public:
-    FixedProduct(const FixedWork& work, int n_threads)
-        : work_(work), panel_(kernel_loops().product_f32.panel), n_threads_(n_threads),
+    FixedProduct(const FixedWork<T>& work, int n_threads)
+        : work_(work), panel_(kernel_loops().product<T>().panel), n_threads_(n_threads),
           item_(item_size(work.n, n_threads)),
-          sums_(kernel_loops().product_f32, work.k, item_, at_once) {}
+          sums_(kernel_loops().product<T>(), work.k, item_, at_once) {}
 
     void run() {
         const std::size_t n = work_.n, n_items = (n + item_ - 1) / item_;
@@ -99,11 +106,12 @@ class FixedProduct {
                 if (is_item_of(item, thread, n_threads_)) add_item(item, room, own.data());
         });
         for (const auto& own : of_rows)
-            for (std::size_t i = 0; i < own.size(); ++i) work_.out[i] += kFixedUnit * own[i];
+            for (std::size_t i = 0; i < own.size(); ++i) work_.out[i] += kUnit * own[i];
     }
 
   private:
-    using Room = TileSums<float, float>::Room;
+    using Room = typename TileSums<T, T>::Room;
+    static constexpr double kUnit = 1.0 / static_cast<double>(kMostFixed<T>);
     static constexpr std::size_t kMostBlocks = 8;  // of an item: sums of rows are joined after it
 
     static std::size_t item_size(std::size_t n, int n_threads) {
@@ -126,31 +134,32 @@ class FixedProduct {
                 sums_.join_group(i, rows, g, room, of_rows);
             }
         }
-        sums_.end(first, last, room, kFixedUnit, work_.out);
+        sums_.end(first, last, room, kUnit, work_.out);
     }
 
     // Block b of column c, of an item of the columns first .. last - 1, by a group of weights.
     void add_block(std::size_t b, std::size_t c, std::size_t group, std::size_t first,
                    std::size_t last, Room& room) const {
-        const FixedLoop* const loops = kernel_loops().fixed;
+        const FixedLoops<T>& loops = kernel_loops().fixed<T>();
         const std::size_t i = b * kKernelRows, rows = std::min(kKernelRows, work_.n - i);
         const std::size_t end = std::min((c + 1) * kKernelRows, last);
-        const std::uint16_t* from = work_.fixed + (first_block(c) + b) * kBlockSize;
+        const Fixed<T>* from = work_.fixed + (first_block(c) + b) * kBlockSize;
         for (std::size_t j = c * kKernelRows; j < end; j += panel_, from += kKernelRows * panel_)
             sums_.add_fixed(loops, from, i, rows, (j - first) / panel_, group, b < c, room);
     }
 
-    const FixedWork work_;
+    const FixedWork<T> work_;
     const std::size_t panel_;
     const int n_threads_;
     const std::size_t item_;
-    TileSums<float, float> sums_;
+    TileSums<T, T> sums_;
 };
 
-inline void fixed_product(const FixedWork& work, int n_threads) {
+template <class T>
+void fixed_product(const FixedWork<T>& work, int n_threads) {
     if (work.n == 0 || work.k == 0) return;
     if (work.n * work.n * (work.k + 3) < 5 * kWorthThreads) n_threads = 1;
-    FixedProduct(work, std::max(n_threads, 1)).run();
+    FixedProduct<T>(work, std::max(n_threads, 1)).run();
 }
 
 }  // namespace mercer

@@ -86,16 +86,17 @@ class TileSums {
     void join_rows(std::size_t i, std::size_t rows, Room& room, double* totals) const {
         loops_.join_lanes(room.lanes_.data(), rows * k_, totals + i * k_);
     }
-    // Both at once for a tile of 16-bit numbers, which the room does not hold, and for one group of
-    // weights: the sums of its rows stay in a near cache, and `join_group` moves them. No group may
-    // be padded.
-    void add_fixed(const FixedLoop* loops, const std::uint16_t* fixed, std::size_t i,
+    // Both at once for a tile of fixed-point numbers, which the room does not hold, and for one
+    // group of weights: the sums of its rows stay in a near cache, and `join_group` moves them. No
+    // group may be padded.
+    void add_fixed(const FixedLoops<S>& loops, const Fixed<S>* fixed, std::size_t i,
                    std::size_t rows, std::size_t p, std::size_t g, bool to_rows, Room& room) const {
         const Group& group = groups_[g];
         const std::size_t place = (p * k_ + group.first) * loops_.panel;
-        loops[group.count - 1]({fixed, rows, weights_.data() + i * padded_ + group.first * rows,
-                                to_rows ? room.weights_.data() + place : nullptr,
-                                room.columns_.data() + place, room.lanes_.data()});
+        loops.multiply[group.count - 1]({fixed, rows,
+                                         weights_.data() + i * padded_ + group.first * rows,
+                                         to_rows ? room.weights_.data() + place : nullptr,
+                                         room.columns_.data() + place, room.lanes_.data()});
     }
     void join_group(std::size_t i, std::size_t rows, std::size_t g, Room& room,
                     double* totals) const {

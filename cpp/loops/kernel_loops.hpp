@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace mercer {
 
@@ -95,17 +96,30 @@ struct ProductLoops {
     void (*join_lanes)(S* sums, std::size_t count, double* totals);
 };
 
-// A tile (rows, panel) of 16-bit numbers and k weights of each row and column, as ProductLoops has
+// Entries in [0, 1] as fixed-point numbers: number c stands for c / kMostFixed. Half of the bytes
+// of a float32 or float64 entry; 31 bits rather than 32, as processors convert signed numbers.
+template <class T>
+using Fixed = std::conditional_t<sizeof(T) == 4, std::uint16_t, std::uint32_t>;
+template <class T>
+constexpr T kMostFixed = sizeof(T) == 4 ? T(65535) : T(2147483647);
+
+// A tile (rows, panel) of such numbers and k weights of each row and column, as ProductLoops has
 // them; without weights of columns there are no sums of rows.
 constexpr std::size_t kFixedWeights = 4;  // at most, so that their sums stay in registers
+template <class T>
 struct FixedTile {
-    const std::uint16_t* fixed;
+    const Fixed<T>* fixed;
     std::size_t rows;
-    const float *row_weights, *column_weights;  // (rows, k), (k, panel) or null
-    double* column_sums;                        // (k, panel)
-    float* row_sums;                            // (rows, k, lanes)
+    const T *row_weights, *column_weights;  // (rows, k), (k, panel) or null
+    double* column_sums;                    // (k, panel)
+    T* row_sums;                            // (rows, k, lanes)
 };
-using FixedLoop = void (*)(const FixedTile& tile);
+template <class T>
+struct FixedLoops {
+    // numbers in [0, 1] as fixed-point numbers, for whole vectors
+    void (*to_fixed)(const T* numbers, std::size_t count, Fixed<T>* fixed);
+    void (*multiply[kFixedWeights])(const FixedTile<T>& tile);  // for 1, 2, ... weights
+};
 
 // Products of Laplacian kernels, made from exponentials of the rows (laplacian_tile.hpp), and
 // weights. There may be more rows on the left than are meant, with weights of 0.
@@ -189,9 +203,23 @@ struct KernelTables {
             return product_f64;
     }
     LaplacianLoops laplacian;
-    // numbers in [0, 1] as 16-bit numbers of 65535ths, for whole vectors
-    void (*to_fixed)(const float* numbers, std::size_t count, std::uint16_t* fixed);
-    FixedLoop fixed[kFixedWeights];                      // for 1, 2, ... weights
+    FixedLoops<float> fixed_f32;
+    FixedLoops<double> fixed_f64;
+    // loops of products and of fixed-point numbers whose entries and weights are of one type
+    template <class T>
+    const ProductLoops<T, T>& product() const {
+        if constexpr (sizeof(T) == 4)
+            return product_f32;
+        else
+            return product_f64;
+    }
+    template <class T>
+    const FixedLoops<T>& fixed() const {
+        if constexpr (sizeof(T) == 4)
+            return fixed_f32;
+        else
+            return fixed_f64;
+    }
     void (*held_rows)(const HeldTile<double>& tile);     // sums += matrix * weights'
     void (*held_rows_f32)(const HeldTile<float>& tile);  // the same, sums of a tile in float32
     void (*held_columns)(const HeldTile<double>& tile);  // sums += weights' * matrix

@@ -374,28 +374,30 @@ def fixed_kernel_size(n: int) -> int:
 
 def fixed_kernel(
     kernel: str,
-    X: NDArray[np.float32],
+    X: _Floats,
     centre: _Float64s,
     scale: _Float64s,
     parameter: float,
-    fixed: NDArray[np.uint16],
+    fixed: NDArray[np.uint16 | np.uint32],
     n_threads: int,
 ) -> bool:
     """Write the kernel matrix of the rows of X (n, d) with themselves into ``fixed``
-    (fixed_kernel_size(n)), in 16 bits an entry and half of it alone, in an order of the core's
-    own.
+    (fixed_kernel_size(n)), half of it alone, in an order of the core's own: in 16 bits an
+    entry (uint16) for float32 rows, in 31 bits (uint32) for float64 rows.
 
     The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
-    "sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17 at most.
+    "sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17, or 2^-32, at
+    most.
     """
 
 def fixed_product(
-    fixed: NDArray[np.uint16], w: NDArray[np.float32], out: _Float64s, n_threads: int
+    fixed: NDArray[np.uint16 | np.uint32], w: _Floats, out: _Float64s, n_threads: int
 ) -> None:
-    """out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
+    """out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k), float32 for
+    numbers of 16 bits and float64 for those of 31.
 
-    Sums of a few hundred terms are float32. Results depend on the number of threads to
-    rounding, and on nothing else.
+    Sums of a few hundred terms have the type of the weights. Results depend on the number of
+    threads to rounding, and on nothing else.
     """
 
 def held_blocks(M: NDArray[np.float32], weights: _Float64s, out: _Float64s, n_threads: int) -> None:

@@ -360,12 +360,12 @@ def test_a_rounded_matrix_is_true_to_float64(rng):
 def test_designs_without_a_rounded_matrix_are_refused(rng):
     X = rng.normal(size=(20, 2))
     for design in (
-        KernelColumns(X, KERNEL),
+        KernelColumns(X, KERNEL).held(),
         KernelColumns(X.astype(np.float32), KERNEL, X[:5].astype(np.float32)),
         KernelColumns(X.astype(np.float32), Linear()),
     ):
         assert not FixedPointKernel.fits(design)
-        with pytest.raises(ValueError, match="design must be symmetric, of float32"):
+        with pytest.raises(ValueError, match="design must be symmetric and of a kernel"):
             FixedPointKernel(design)
 
 

@@ -39,8 +39,9 @@ from mercer.kernels.distances import add_products, centre_of_rows, fill
 __all__ = ["KernelColumns", "KernelMatrix", "column_numbers"]
 
 
-# Largest share of the available memory for a whole matrix, unless the caller gives a budget.
-WHOLE_SHARE = 0.7
+# Largest share of the available memory for a whole matrix in float32, unless the caller gives a
+# budget, and for one in float64, whose solvers need as much again.
+WHOLE_SHARE, WIDE_SHARE = 0.7, 0.5
 
 # Side of a tile: its float64 entries fill one chunk of memory.
 _TILE = 2896
@@ -340,10 +341,15 @@ class KernelColumns(Design):
     # ---- memory ---------------------------------------------------------------------------------
 
     @property
+    def exact(self) -> KernelColumns:
+        """The design whose products use entries that are not rounded."""
+        return self
+
+    @property
     def quick(self) -> bool:
         """Whether products make entries about as fast as memory would deliver them."""
         few = self._core is not None and len(self._core[2]) <= _QUICK_INPUTS
-        return few and self.symmetric and self.dtype == np.float32
+        return few and self.symmetric
 
     def held(self, budget: float | None = None) -> KernelColumns:
         """Return this design with its matrix in memory, or itself if the matrix does not fit.
@@ -351,7 +357,8 @@ class KernelColumns(Design):
         Parameters
         ----------
         budget : float or None, default=None
-            Largest size of the matrix in bytes; None means 0.7 times the available memory.
+            Largest size of the matrix in bytes; None means 0.7 times the available memory, half
+            of it in float64.
 
         Returns
         -------
@@ -361,7 +368,8 @@ class KernelColumns(Design):
         needed = float(self.shape[0]) * self.shape[1] * self.dtype.itemsize
         available = available_memory()
         if budget is None:
-            budget = np.inf if available is None else WHOLE_SHARE * available
+            share = WHOLE_SHARE if self.dtype == np.float32 else WIDE_SHARE
+            budget = np.inf if available is None else share * available
         if needed > budget:
             return self
         check_memory(

@@ -205,7 +205,10 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
 
     # -- anywhere ----------------------------------------------------------------------------
 
-    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+    def product(
+        self, V: NDArray, columns: ArrayLike | None = None, exact: bool = False
+    ) -> NDArray[np.float64]:
+        # Workers never round entries: ``exact`` changes nothing.
         V = np.asarray(V, dtype=np.float64)
         scaled = self.run.engine.share(np.ascontiguousarray(self._scaled(V)))
         out = np.empty(V.shape)

@@ -96,10 +96,14 @@ class KernelEquations(Equations):
 
     # -- anywhere ----------------------------------------------------------------------------
 
-    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray:
-        """M_c V_c, where products with the kernel are in the dtype of V."""
+    def product(self, V: NDArray, columns: ArrayLike | None = None, exact: bool = False) -> NDArray:
+        """M_c V_c, where products with the kernel are in the dtype of V.
+
+        ``exact`` demands entries that are not rounded.
+        """
         scaled = self._scaled(V).astype(V.dtype, copy=False)
-        out = self._scaled(np.concatenate([part.matvec(scaled) for part in self.parts]))
+        parts = [part.exact(scaled) if exact else part.matvec(scaled) for part in self.parts]
+        out = self._scaled(np.concatenate(parts))
         out += self.n_rows * self.strengths(columns) * V
         return out
 
@@ -112,7 +116,7 @@ class KernelEquations(Equations):
         return np.hstack(columns)
 
     def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.rhs() - self.product(x)
+        return self.rhs() - self.product(x, exact=True)
 
     def residual_of(self, rows: NDArray[np.int64], x: NDArray[np.float64]) -> NDArray[np.float64]:
         """The entries of ``residual`` that belong to some rows."""

@@ -100,6 +100,12 @@ class RowPart:
             return total
         return self.design.matvec(self._suited(w)).astype(np.float64)
 
+    def exact(self, w: NDArray) -> NDArray[np.float64]:
+        """Z w with the entries of a kernel that are not rounded."""
+        if not np.any(w) or not isinstance(self.design, KernelColumns):
+            return self.matvec(w)
+        return self.design.exact.matvec(w).astype(np.float64)
+
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
         """Zᵀ v."""
         return self.design.rmatvec(self._suited(v)).astype(np.float64)

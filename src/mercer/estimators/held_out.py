@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._runtime.random import key_from
 from mercer.designs import KernelColumns
 from mercer.equations import spans_all_rows
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient, Solver
 from mercer.solvers.base import Result
-from mercer.solvers.preconditioners import of_machine
+from mercer.solvers.preconditioners import KernelFactor, of_machine
 
 __all__ = ["HeldOut", "held_out", "solve_without_first"]
 
@@ -38,11 +39,14 @@ class HeldOut:
     ----------
     responses : ndarray of float64 of shape (h, k), or None
         None until a first solution is found.
+    coef : ndarray, or None
+        Coefficients of the first solution, from which another one in float64 begins.
     """
 
     rows: NDArray[np.int64]
     tol: Callable[[NDArray[np.float64]], float]
     responses: NDArray[np.float64] | None = field(init=False, default=None)
+    coef: NDArray | None = field(init=False, default=None)
 
 
 _held: ContextVar[HeldOut | None] = ContextVar("mercer_held_out", default=None)
@@ -63,8 +67,10 @@ def solve_without_first(
 ) -> tuple[Solver, Result]:
     """Solve a problem; within ``held_out``, without some of its rows first.
 
-    Only kernel machines that conjugate gradients solve have a first solution. ``mean`` was
-    subtracted from the targets. Returns the solver of the result, whose tolerance may differ.
+    Only kernel machines that conjugate gradients solve have a first solution. ``start`` are
+    coefficients of all rows to begin with, such as those that float32 could not carry further.
+    ``mean`` was subtracted from the targets. Returns the solver of the result, whose tolerance may
+    differ.
     """
     held = _held.get()
     if (
@@ -75,35 +81,52 @@ def solve_without_first(
     ):
         return solver, solver.solve(problem, start, listener)
     cached = solver.with_cached_kernel(problem)
-    given, solver = solver, _of_landmarks_once(solver, cached)
-    first = solver.solve(_without(cached, held.rows), None, listener)
+    others = _without(cached, held.rows)
+    given, (before, solver) = solver, _with_shared_factor(solver, others, cached)
+    begin = None if start is None or held.coef is None else held.coef.astype(problem.dtype)
+    first = before.solve(others, begin, listener)
     if first.interrupted:
         return given, first
     weights = first.coef[:-1] if problem.fit_intercept else first.coef
     found = problem.design.rows(held.rows).matvec(weights.astype(np.float64))
     found = found + (first.coef[-1] if problem.fit_intercept else 0.0)
+    held.coef = first.coef
     held.responses = np.asarray(found + mean, dtype=np.float64).reshape(len(held.rows), -1)
     tol = held.tol(held.responses)
     exact = replace(solver, tol=tol)
     if not exact.serves(cached):
         cached = problem
-    return replace(given, tol=tol), exact.solve(cached, first.coef, listener)
+    begin = first.coef if start is None else start
+    return replace(given, tol=tol), exact.solve(cached, begin, listener)
 
 
-def _of_landmarks_once(solver: ConjugateGradient, problem: Problem) -> ConjugateGradient:
-    """The solver with a preconditioner for all solutions, if it would make one of landmarks.
+def _with_shared_factor(
+    solver: ConjugateGradient, others: Problem, problem: Problem
+) -> tuple[ConjugateGradient, ConjugateGradient]:
+    """The solver for a problem without some of its rows, and that for the problem.
 
-    Its factors take as long as several products with the kernel, and weights are not in it.
+    Both have one factor in their preconditioners, which takes as long as several products with the
+    kernel: that of landmarks has no weights in it, that of all rows is weighted again.
     """
-    if callable(solver.preconditioner) or problem.device or spans_all_rows(problem):
-        return solver
-    alpha = problem.penalty.alpha
-    inverse = of_machine(problem, solver.preconditioner, solver.rank, 0, [alpha])
+    kind = solver.preconditioner
+    if callable(kind) or kind is None or problem.device:
+        return solver, solver
+    alpha, key = problem.penalty.alpha, key_from(solver.random_state)
+    if not spans_all_rows(problem):
+        inverse = of_machine(problem, kind, solver.rank, key, [alpha])
 
-    def at_alpha(residual: NDArray, strengths: NDArray) -> NDArray:
-        return inverse(residual, np.full_like(strengths, alpha))
+        def at_alpha(residual: NDArray, strengths: NDArray) -> NDArray:
+            return inverse(residual, np.full_like(strengths, alpha))
 
-    return replace(solver, preconditioner=at_alpha)
+        shared = replace(solver, preconditioner=at_alpha)
+        return shared, shared
+    factor = KernelFactor.of(problem, solver.rank, key, alpha)
+
+    def for_(part: Problem) -> ConjugateGradient:
+        inverse = of_machine(part, kind, solver.rank, key, [part.penalty.alpha], factor)
+        return replace(solver, preconditioner=inverse)
+
+    return for_(others), for_(problem)
 
 
 def _without(problem: Problem, rows: NDArray[np.int64]) -> Problem:

@@ -261,7 +261,7 @@ class KernelMachine(FeatureModel):
             self.alpha_ = problem.penalty.alpha
         alphas = [self.alpha_] if self.alphas is None else self.path_["alpha"].tolist()
 
-        def solve(problem: Problem) -> Outcome:
+        def solve(problem: Problem, begin: NDArray | None) -> Outcome:
             if self.alphas is not None and thetas and self.solver in ("auto", "cholesky"):
                 # Leaving out every row took the direct solutions of all alphas: they are checked.
                 direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
@@ -271,7 +271,8 @@ class KernelMachine(FeatureModel):
             if self.alphas is not None:
                 return solver, solver.solve_path(problem, alphas, listener)
             mean = self._target_mean_
-            solver, result = solve_without_first(problem, solver, start, listener, mean)
+            first = start if begin is None else begin
+            solver, result = solve_without_first(problem, solver, first, listener, mean)
             return solver, [result]
 
         return Precise(

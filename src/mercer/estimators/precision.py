@@ -31,9 +31,10 @@ Outcome: TypeAlias = tuple[Solver, list[Result]]
 
 @dataclass
 class Precise:
-    """A solution in float64 of what float32 cannot carry."""
+    """Solver of problems in float32 that goes on in float64 where float32 is too short."""
 
-    solve: Callable[[Problem], Outcome]
+    # From coefficients of the solution to begin with, if any are given.
+    solve: Callable[[Problem, NDArray | None], Outcome]
     alphas: list[float]  # regularization strengths, in the order of the results
     wide_rows: Callable[[NDArray[np.int64]], Design]  # some rows, with features in float64
     wide_problem: Callable[[], Problem]  # in float64; it may raise MemoryError
@@ -46,7 +47,7 @@ class Precise:
         much.
         """
         if problem.dtype == np.float64:
-            return self._judged(problem, self.solve(problem))
+            return self._judged(problem, self.solve(problem, None))
         outcome: Outcome | None = None
         caught: list[warnings.WarningMessage] = []
         enough = _accepted(problem, self.tol)
@@ -54,16 +55,17 @@ class Precise:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
                 with suppress(OutOfRange):  # float64 reaches further
-                    outcome = self.solve(problem)
+                    outcome = self.solve(problem, None)
             if outcome is not None and self._holds(problem, outcome):
                 _give_out(caught)
                 return outcome
         try:
             wide = self.wide_problem()
-            wide_outcome = self.solve(wide)
+            begin = None if outcome is None else _usable(outcome[1][0].coef)
+            wide_outcome = self.solve(wide, begin)
         except MemoryError:
             _give_out(caught)
-            return self._judged(problem, outcome or self.solve(problem))
+            return self._judged(problem, outcome or self.solve(problem, None))
         return self._judged(wide, wide_outcome)
 
     def _holds(self, problem: Problem, outcome: Outcome) -> bool:
@@ -150,6 +152,11 @@ def warn_of_rough_features(feature_map: FeatureMap, X: Data) -> None:
             UserWarning,
             stacklevel=6,
         )
+
+
+def _usable(theta: NDArray) -> NDArray | None:
+    """Coefficients in float64; None if float32 has lost them."""
+    return theta.astype(np.float64) if np.isfinite(theta).all() else None
 
 
 def _give_out(caught: list[warnings.WarningMessage]) -> None:

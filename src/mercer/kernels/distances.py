@@ -151,16 +151,17 @@ def add_products(
 
 
 def fill_fixed(
-    out: NDArray[np.uint16],
+    out: NDArray,
     name: str,
-    X: NDArray[np.float32],
+    X: NDArray,
     scale: NDArray[np.float64],
     parameter: float = 1.0,
     n_jobs: int | None = None,
 ) -> None:
     """Write the kernel matrix of the rows of X into ``out`` as ``_core.fixed_kernel`` has it.
 
-    ``out`` has ``_core.fixed_kernel_size(n)`` entries; other arguments are those of ``fill``.
+    ``out`` has ``_core.fixed_kernel_size(n)`` entries, uint16 for rows of float32 and uint32 for
+    those of float64; other arguments are those of ``fill``.
     """
     if not _core.fixed_kernel(name, X, centre_of_rows(X), scale, parameter, out, n_threads(n_jobs)):
         raise ValueError(_TOO_LARGE)

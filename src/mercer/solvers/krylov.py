@@ -24,6 +24,7 @@ from mercer.solvers.base import State
 __all__ = ["KrylovState", "MachineSpace", "RidgeSpace", "is_rough_enough", "with_cached_kernel"]
 
 _FEW_OUTPUTS = 3  # outputs up to which a kernel that is fast to compute is not cached
+_FEW_ROWS = 5000  # rows up to which a kernel in float64 is cached as a whole: 200 MB
 _COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
 _DRIFT = 0.1  # largest error of the recurrence, as a share of the true residual of a ridge problem
 _SAMPLE = 256  # rows of the sampled true residual; at most a sixteenth of all rows
@@ -321,7 +322,7 @@ def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) 
     matrix: Any = penalty.matrix  # type: ignore[attr-defined]
     if hold == "auto" and rough and matrix is design and FixedPointKernel.fits(design):
         cached.design = FixedPointKernel(design)
-    elif hold == "auto" and design.quick and problem.n_outputs <= _FEW_OUTPUTS:
+    elif hold == "auto" and _is_quick(design) and problem.n_outputs <= _FEW_OUTPUTS:
         return problem
     else:
         cached.design = design.held()
@@ -333,12 +334,20 @@ def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) 
     return cached
 
 
+def _is_quick(design: KernelColumns) -> bool:
+    """Whether products compute entries as fast as they would read them; few rows are read."""
+    return design.quick and (design.dtype == np.float32 or design.shape[0] > _FEW_ROWS)
+
+
 def is_rough_enough(problem: Problem, tol: float, least_alpha: float, margin: float = 2.0) -> bool:
-    """Whether a machine's kernel may be rounded to 16 bits between true residuals.
+    """Whether a machine's kernel may be rounded to fixed-point numbers between true residuals.
 
     Then the equations of the rounded matrix are positive definite, and a round of iterations with
     them divides the true residual by the ``margin`` at least.
     """
     n = problem.n_rows
     most = 1.0 if problem.weights is None else float(problem.weights.max())
-    return tol >= _COARSE and n * least_alpha >= margin * most * FixedPointKernel.rounding(n)
+    suits = tol >= _COARSE if problem.dtype == np.float32 else n > _FEW_ROWS
+    if not suits:
+        return False
+    return n * least_alpha >= margin * most * FixedPointKernel.rounding(n, problem.dtype)

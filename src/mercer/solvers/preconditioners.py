@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from mercer.solvers.leaf_blocks import LeafBlocks
 
 __all__ = [
     "POWERS",
+    "KernelFactor",
     "LowRank",
     "Restricted",
     "given",
@@ -57,9 +59,10 @@ _STRIP = 512  # rows of a triangular matrix multiplied together
 _WIDE = 2048  # columns of a strip copied together
 _SINGLE = 2048  # side from which the second factor of landmarks is float32, to save time
 _RAISED = 8.0  # added to a unit diagonal, in units of float32's precision
-# Shift, relative to the largest diagonal entry, from which F may be float32: the number of
-# iterations stays the same.
-_SINGLE_SHIFT = 1e-3
+# Shift, relative to the largest diagonal entry, from which F may grow in float32, and from which it
+# may be rounded to float32 once it is grown: the number of iterations stays the same. Rounding at a
+# shift of 6e-5 made 20 iterations more than 100 (a robot arm, 6000 rows, Gaussian kernel).
+_SINGLE_SHIFT, _ROUNDED_SHIFT = 1e-3, 3e-4
 _LEAST_SHIFT = 1e-6  # shift per row of a leaf below which a float32 inverse may be indefinite
 
 
@@ -85,13 +88,45 @@ def given(inverse: Callable[..., NDArray]) -> Callable[..., Any]:
     return applied
 
 
+@dataclass(frozen=True)
+class KernelFactor:
+    """F (rank, n) with FᵀF about √S K √S, and the weights s (n,) of the rows; None for ones."""
+
+    rows: NDArray
+    weights: NDArray | None
+
+    @classmethod
+    def of(cls, problem: Problem, rank: int | str, key: int, alpha: float) -> KernelFactor:
+        """The factor of a machine of all rows at its least strength, by randomly drawn pivots."""
+        n, design = problem.n_rows, problem.penalty.matrix  # type: ignore[attr-defined]
+        most = rank_for(n) if rank == "auto" else min(int(rank), n)
+        rows = pivots_of(design, most, key, _root(problem), n * alpha)
+        return cls(rows, None if problem.weights is None else on_host(problem.weights))
+
+    def reweighted(self, problem: Problem) -> NDArray[np.float64] | None:
+        """Factors (n,) of the columns of F for the weights of a problem; None if these are those
+        of F."""
+        if problem.weights is self.weights:
+            return None
+        weights = np.ones(problem.n_rows) if self.weights is None else self.weights
+        wanted = 1.0 if problem.weights is None else on_host(problem.weights)
+        ratio = np.divide(wanted, weights, out=np.zeros_like(weights), where=weights > 0)
+        return np.sqrt(ratio)
+
+
 def of_machine(
-    problem: Problem, kind: str | None, rank: int | str, key: int, alphas: list[float]
+    problem: Problem,
+    kind: str | None,
+    rank: int | str,
+    key: int,
+    alphas: list[float],
+    factor: KernelFactor | None = None,
 ) -> Inverse:
     """The preconditioner of a kernel machine, a function of residuals and the alpha of each column.
 
     ``kind`` is the name of one, "auto", or None for the identity. Those of a machine of all rows
-    have at most ``rank`` pivots, which ``key`` decides. ``alphas`` are those of all columns.
+    have at most ``rank`` pivots, which ``key`` decides; ``factor`` is that of the kernel if it is
+    known, maybe of other weights. ``alphas`` are those of all columns.
     """
     if kind is None:
         return lambda residual, strengths: residual
@@ -103,23 +138,31 @@ def of_machine(
 
             return DeviceRestricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
         return Restricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
-    n, design = problem.n_rows, penalty.matrix
-    root = None if problem.weights is None else np.sqrt(on_host(problem.weights))
+    n, design, root = problem.n_rows, penalty.matrix, _root(problem)
     if design.device is not None:
         low_rank = _on_device(design, kind, rank, key, root, n * min(alphas))
         return lambda residual, strengths: low_rank(residual, n * strengths)
-    most = rank_for(n) if rank == "auto" else min(int(rank), n)
-    factor = pivots_of(design, most, key, root, n * min(alphas))
-    if kind == "leaves" or (kind == "auto" and suits_leaves(design, factor, root, alphas)):
+    factor = factor or KernelFactor.of(problem, rank, key, min(alphas))
+    rows, ratio = factor.rows, factor.reweighted(problem)
+    if kind == "leaves" or (kind == "auto" and suits_leaves(design, rows, root, alphas)):
         with suppress(np.linalg.LinAlgError):
-            local = in_leaves(design, factor, key, root, n * min(alphas))
+            scaled = rows if ratio is None else rows * ratio.astype(rows.dtype)
+            local = in_leaves(design, scaled, key, root, n * min(alphas))
             return lambda residual, strengths: local(residual)
-    inverse = LowRank(factor)
+    inverse = LowRank(rows, n * alphas[0] if len(set(alphas)) == 1 else None, ratio)
     return lambda residual, strengths: inverse(residual, n * strengths)
+
+
+def _root(problem: Problem) -> NDArray[np.float64] | None:
+    """√s of the weights of the rows, (n,); None for ones."""
+    return None if problem.weights is None else np.sqrt(on_host(problem.weights))
 
 
 class LowRank:
     """(FᵀF + shift I)⁻¹ with F of shape (rank, n), float32 or float64, and a shift per column.
+
+    ``shift`` is that of all columns if it is known: a triangular factor then takes a tenth of the
+    time of the eigenvectors that serve any shift. ``ratio`` (n,) multiplies the columns of F.
 
     Examples
     --------
@@ -129,21 +172,41 @@ class LowRank:
            [1. ]])
     """
 
-    def __init__(self, factor: NDArray):
+    def __init__(
+        self,
+        factor: NDArray,
+        shift: float | None = None,
+        ratio: NDArray[np.float64] | None = None,
+    ):
         self._factor = factor
+        self._ratio = None if ratio is None else ratio[:, None]
         # (FᵀF + s I)⁻¹ = (I − Fᵀ (F Fᵀ + s I)⁻¹ F) / s, and one rotation serves all shifts.
-        values, self._vectors = np.linalg.eigh(Dense(factor.T).gram())
+        gram = Dense(factor.T).gram(None if ratio is None else np.square(ratio))
+        self._triangle: Any = None
+        if shift is not None:
+            raised = gram + shift * np.eye(len(gram))
+            with suppress(np.linalg.LinAlgError):
+                self._triangle = linalg.cho_factor(raised, overwrite_a=True, check_finite=False)
+                return
+        values, self._vectors = np.linalg.eigh(gram)
         self._values = np.maximum(values, 0.0)
         # Rounding of FᵀF hides smaller shifts.
         self._least = max(float(np.finfo(np.float64).eps * self._values.max(initial=0.0)), 1e-300)
 
     def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inverse times v (n, C), with a shift (C,) for every column."""
-        shifts = np.maximum(shifts, self._least)[:, None]
-        inner = times(self._factor, v).T @ self._vectors
-        inner /= self._values + shifts
-        inner = inner @ self._vectors.T
-        return (v - times(self._factor.T, np.ascontiguousarray(inner.T))) / shifts.T
+        inner = times(self._factor, self._scaled(v))
+        if self._triangle is not None:
+            inner = linalg.cho_solve(self._triangle, inner, check_finite=False)
+        else:
+            shifts = np.maximum(shifts, self._least)
+            rotated = inner.T @ self._vectors
+            rotated /= self._values + shifts[:, None]
+            inner = (rotated @ self._vectors.T).T
+        return (v - self._scaled(times(self._factor.T, np.ascontiguousarray(inner)))) / shifts
+
+    def _scaled(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return v if self._ratio is None else self._ratio * v
 
 
 def rank_for(n: int, available: int | None = None) -> int:
@@ -187,10 +250,12 @@ def pivots_of(
             out *= root[rows][:, None]
 
     diagonal = _diagonal(design, root)
-    is_rough = shift >= _SINGLE_SHIFT * diagonal.max(initial=0.0)
-    factor = GrowingFactor(diagonal, columns, rank, design.dtype if is_rough else np.float64)
+    relative = shift / (diagonal.max(initial=0.0) or 1.0)
+    dtype = design.dtype if relative >= _SINGLE_SHIFT else np.dtype(np.float64)
+    factor = GrowingFactor(diagonal, columns, rank, dtype)
     _grow(factor, design, key, root, shift)
-    return factor.rows.astype(design.dtype, copy=False)
+    is_fine = relative < _ROUNDED_SHIFT and shift > 0
+    return factor.rows if is_fine else factor.rows.astype(design.dtype, copy=False)
 
 
 def _diagonal(design: KernelColumns, root: NDArray[np.float64] | None) -> NDArray[np.float64]:
