@@ -89,6 +89,33 @@ def test_what_is_no_number_and_no_date_stays_a_label(texts):
     assert format_of(texts) == ""
 
 
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["1.001", "999", "12.500"], "number, 1.234,5"),
+        (["€1.001", "€ 999"], "€, 1.234,5"),
+        (["1.001", "999.5"], "number"),
+        (["1.001", "1000"], "number"),
+        (["0.523", "1.001", "2"], "number"),
+        (["1.001", "2.375"], "number"),
+        (["12.345%", "9%"], "percent"),
+    ],
+)
+def test_points_with_three_digits_beside_numbers_below_1000_part_thousands(texts, name):
+    assert format_of(texts) == name
+
+
+def test_thousands_that_may_be_fractions_get_a_warning_and_others_none():
+    with pytest.warns(UserWarning, match=r"^column 'sold' holds '1\.001' beside '999': points are"):
+        preparer = TablePreparer().fit(pd.DataFrame({"sold": ["1.001", "999", "2.500"]}))
+    assert preparer.formats_ == ["number, 1.234,5"]
+    TablePreparer().fit(pd.DataFrame({"sold": ["1.001.000", "999", "2.500"]}))
+
+
+def test_one_code_among_many_numbers_makes_labels():
+    assert format_of([*map(str, range(5000)), "007", *map(str, range(5000, 9000))]) == ""
+
+
 def test_what_stands_for_nothing_is_missing_in_every_format():
     for name in FORMATS:
         values = read_as(["", "NA", "?", "null", "no such thing"], name)

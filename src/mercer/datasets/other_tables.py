@@ -75,7 +75,11 @@ class OtherColumns:
         return self._table.select(self.names)
 
     def pieces(
-        self, columns: list[str], as_text: Collection[str] = (), mixed: bool = False
+        self,
+        columns: list[str],
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        numbers: Collection[str] = (),
     ) -> Iterator[Any]:
         """Some columns, a number of rows at a time, as tables."""
         for batch in self._table.select(columns).to_batches(_ROWS):

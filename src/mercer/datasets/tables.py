@@ -16,6 +16,7 @@ from .arrow import first_line, is_number, is_text, listed, near, pyarrow, refuse
 from .base import DataError, Table
 from .csv_text import CsvText
 from .files import Input
+from .number_columns import as_numbers
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
@@ -73,7 +74,11 @@ class ParquetColumns:
             return file.read().select(self.names)
 
     def pieces(
-        self, columns: list[str], as_text: Collection[str] = (), mixed: bool = False
+        self,
+        columns: list[str],
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        numbers: Collection[str] = (),
     ) -> Iterator[Any]:
         """Some columns, a number of rows at a time, as tables."""
         n_rows = max(1, min(_ROWS, int(chunk_bytes() / (_CELL * len(columns)))))
@@ -309,13 +314,8 @@ def target_of(source: Input, name: str, column: Any) -> np.ndarray:
         column = column.cast(column.type.value_type)
     if is_text(column.type):
         text = compute.utf8_trim_whitespace(column)
-        text = column = compute.if_else(compute.equal(text, ""), None, text)
-        for kind in (arrow.int64(), arrow.float64()):
-            try:
-                column = text.cast(kind)
-                break
-            except arrow.ArrowInvalid:
-                continue
+        text = compute.if_else(compute.equal(text, ""), None, text)
+        column = as_numbers(text, ".", f"{source}: the target {name!r}")
     has_numbers = is_number(column.type)
     if arrow.types.is_temporal(column.type):
         raise DataError(f"{source}: the target {name!r} holds dates or times; {OF_DATES}")

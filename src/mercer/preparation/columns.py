@@ -18,11 +18,18 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._runtime.messages import shown, too_large
+from mercer._runtime.numerals import warn_of_thousands
 from mercer._runtime.rows import FarRows
 from mercer._runtime.sparse import floats_of, sound
 from mercer._runtime.validation import is_plain
 from mercer.preparation.frames import frame_of, in_order
-from mercer.preparation.recognition import format_of, is_date, is_nothing, read_as
+from mercer.preparation.recognition import (
+    COMMA,
+    format_of,
+    is_date,
+    is_nothing,
+    read_as,
+)
 
 __all__ = ["Columns", "Labels", "Reading", "checked_table", "column_names", "read"]
 
@@ -91,7 +98,7 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     if frame is not None:
         names = getattr(estimator, "feature_names_in_", None)
         if not reset and names is not None and all(isinstance(n, str) for n in frame.columns):
-            frame = in_order(frame, names.tolist())
+            frame = in_order(frame, names.tolist(), getattr(estimator, "_unused_columns", list))
         validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
         check_array(np.empty(frame.shape, dtype=np.bool_), dtype=None, estimator=estimator)
         return frame
@@ -140,7 +147,7 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> Columns:
         if like is not None:
             value = _as_before(value, like.kinds[place], like.formats[place], names[place], column)
         elif is_text and isinstance(value, Labels):
-            value, columns.formats[place] = _recognised(value)
+            value, columns.formats[place] = _recognised(value, names[place])
         if isinstance(value, Labels):
             columns.labels[place] = value
         elif value.dtype.kind == "M":
@@ -267,9 +274,12 @@ def _labels(present: list, missing: NDArray[np.bool_]) -> Labels:
     return Labels(texts, codes)
 
 
-def _recognised(labels: Labels) -> tuple[Any, str]:
+def _recognised(labels: Labels, column: str) -> tuple[Any, str]:
     """Numbers or dates that the texts stand for, and their format; else the labels and ""."""
     name = format_of(labels.texts)
+    if name.endswith(COMMA):
+        present = [text for text in labels.texts if not is_nothing(text)]
+        warn_of_thousands(present, f"column {column!r}")
     return (_in_format(labels, name), name) if name else (labels, "")
 
 

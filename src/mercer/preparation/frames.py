@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -36,8 +36,12 @@ def frame_of(X: Any) -> nw.DataFrame | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def in_order(frame: nw.DataFrame, names: Sequence[str]) -> nw.DataFrame:
+def in_order(
+    frame: nw.DataFrame, names: Sequence[str], unused: Callable[[], Sequence[str]] = list
+) -> nw.DataFrame:
     """The columns that were there at fit, in their order then; others are left out.
+
+    ``unused`` returns the columns that need not be there: missing ones are filled with NaN.
 
     Raises
     ------
@@ -46,6 +50,11 @@ def in_order(frame: nw.DataFrame, names: Sequence[str]) -> nw.DataFrame:
     """
     present = set(frame.columns)
     lacking = [name for name in names if name not in present]
+    if lacking:
+        spared = set(unused())
+        fill = [nw.lit(float("nan")).alias(name) for name in lacking if name in spared]
+        lacking = [name for name in lacking if name not in spared]
+        frame = frame.with_columns(*fill) if fill and not lacking else frame
     if lacking:
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
         raise ValueError(
