@@ -12,7 +12,16 @@ import numpy as np
 
 from mercer._runtime.arrays import check_memory, chunk_bytes
 
-from .arrow import first_line, is_number, is_text, listed, near, pyarrow, refuse_repeated
+from .arrow import (
+    first_line,
+    is_number,
+    is_text,
+    listed,
+    near,
+    plain_table,
+    pyarrow,
+    refuse_repeated,
+)
 from .base import DataError, Table
 from .csv_text import CsvText
 from .files import Input
@@ -71,7 +80,7 @@ class ParquetColumns:
                 f"the table in {self.source}",
                 "read fewer columns of it by memory_mapped, or write it in parts",
             )
-            return file.read().select(self.names)
+            return plain_table(file.read().select(self.names))
 
     def pieces(
         self,
@@ -109,7 +118,7 @@ def parquet_pieces(source: Input, columns: list[str], n_rows: int) -> Iterator[A
     arrow = pyarrow()
     with parquet_file(source) as file:
         for batch in file.iter_batches(n_rows, columns=columns):
-            yield arrow.Table.from_batches([batch])
+            yield plain_table(arrow.Table.from_batches([batch]))
 
 
 def parquet_columns(

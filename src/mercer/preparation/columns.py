@@ -202,12 +202,14 @@ def _of_series(column: nw.Series, name: str) -> tuple[Any, bool]:
         return column.cast(nw.Datetime("us")).to_numpy().astype("datetime64[us]"), False
     if dtype == nw.Duration:
         return column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6, False
-    if dtype.is_nested() or dtype == nw.Binary:
+    if dtype.is_nested():
         raise _useless(name, str(dtype))
     if dtype == nw.Unknown:  # a column of zeros only, as pandas has them without storing zeros
-        values = np.asarray(column.to_native())
+        native = column.to_native()
+        kind = getattr(native, "dtype", getattr(native, "type", dtype))
+        values = np.asarray(native)
         if values.dtype.kind not in "biuf":
-            raise _useless(name, str(getattr(column.to_native(), "dtype", dtype)))
+            raise _useless(name, str(kind))
         return _floats(values), False
     if dtype in (nw.Categorical, nw.Enum):  # called labels by whom the table is from
         missing = column.is_null().to_numpy()
