@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 from mercer._runtime.numerals import are_thousands, is_code, with_point
 
-__all__ = ["CODES", "COMMA", "FORMATS", "MONEY", "format_of", "is_date", "is_nothing", "read_as"]
+__all__ = [
+    "CODES",
+    "COMMA",
+    "FORMATS",
+    "MONEY",
+    "Unit",
+    "format_of",
+    "is_date",
+    "is_nothing",
+    "read_as",
+    "unit_of",
+]
 
 _SAMPLE = 1000  # different texts that have to agree on a format
 _NOTHING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none", "nat", "<na>", "#n/a"})
@@ -88,6 +99,26 @@ def read_as(texts: Sequence[str], name: str) -> NDArray:
 def is_date(name: str) -> bool:
     """Whether texts of this format are dates."""
     return name.startswith("date")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a format, and how numbers without it are read."""
+
+    bare: str  # format of numbers without the unit
+    factor: float = 1.0  # of a number in this unit
+    word: str = ""  # for texts with the unit; "" where a number without it is as clear
+    sign: str = ""  # behind a number
+
+
+def unit_of(name: str) -> Unit | None:
+    """The unit of a format: percent, a currency or seconds; None for numbers and dates."""
+    if name == "time span":
+        return Unit("number", word="time spans", sign=" s")
+    unit, comma, manner = name.partition(", ")
+    if unit == "percent":
+        return Unit(f"number{comma}{manner}", 0.01, "percentages", " %")
+    return Unit(f"number{comma}{manner}") if unit in (*MONEY, *CODES) else None
 
 
 def is_nothing(text: str) -> bool:
