@@ -12,7 +12,7 @@ from typing import Any
 
 from .arrow import first_line, is_number, is_text, pyarrow, refuse_repeated
 from .base import DataError
-from .files import Input
+from .files import AS_UTF8, Input
 from .number_columns import (
     as_numbers,
     cells_as_numbers,
@@ -86,7 +86,7 @@ class CsvText:
                     name = self._met_in(error)
                     may_be = mixed or self.layout.decimal == ","
                     if not may_be or name is None or types.get(name) == arrow.string():
-                        raise DataError(f"{self.source}: {first_line(error)}") from None
+                        raise self._fault(error) from None
                     types[name] = arrow.string()
 
     def _doubtful(self, text: Callable[[], Any], table: Any, mixed: bool) -> list[str]:
@@ -130,7 +130,7 @@ class CsvText:
                             table = _with_column(table, name, cells)
                         yield table
         except (arrow.ArrowInvalid, OSError) as error:
-            raise DataError(f"{self.source}: {first_line(error)}") from None
+            raise self._fault(error) from None
 
     def _types(self, text: Callable[[], Any], as_text: set[str], unknown: Any = None) -> dict:
         """The types to ask for, by those of the first block; ``unknown`` where that is empty."""
@@ -140,7 +140,7 @@ class CsvText:
             with text() as stream, pyarrow("csv").open_csv(stream, **options) as reader:
                 guessed = reader.schema
         except arrow.ArrowInvalid as error:
-            raise DataError(f"{self.source}: {first_line(error)}") from None
+            raise self._fault(error) from None
         types = {}
         for field in guessed:
             if field.name in as_text:
@@ -184,6 +184,16 @@ class CsvText:
                 decimal_point=layout.decimal,
             ),
         }
+
+    def _fault(self, error: Exception) -> DataError:
+        """The error of PyArrow with the name of the column."""
+        name = self._met_in(error)
+        said = first_line(error)
+        if "UTF8" in said:
+            said = f"{said}; {AS_UTF8.format('latin1')}"
+        return DataError(
+            f"{self.source}: {said if name is None else _COLUMN.sub(f'column {name}: ', said)}"
+        )
 
     def _met_in(self, error: Exception) -> str | None:
         """The column whose cells were not of its type."""
@@ -229,7 +239,7 @@ def _native(source: Input) -> Callable[[], Any]:
 
 def _streamed(source: Input) -> Callable[[], Any]:
     """Opener of a source for reading in a stream; Arrow unpacks the formats that it knows."""
-    if source.member is None:
+    if source.member is None and not source.is_wide:
         with source.path.open("rb") as file:
             kind = _UNPACKED_BY_ARROW.get(file.read(2))
         if kind is not None:
@@ -248,7 +258,8 @@ def _layout(source: Input, header: bool | None) -> Layout:
     try:
         text = start.decode("utf-8-sig", errors="strict" if len(start) < _BLOCK else "ignore")
     except UnicodeDecodeError as error:
-        raise DataError(f"{source} is not UTF-8 text (byte {error.start})") from None
+        remedy = AS_UTF8.format("latin1")
+        raise DataError(f"{source} is not UTF-8 text (byte {error.start}); {remedy}") from None
     if not text.strip():
         raise DataError(f"{source} is empty, there is no row to read")
     if "\0" in text:

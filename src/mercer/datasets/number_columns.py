@@ -17,10 +17,12 @@ __all__ = [
     "hold_thousands",
     "may_be_thousands",
     "may_hold_codes",
+    "text_among_numbers",
 ]
 
 _COMMA = r"^[+-]?(?:(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?|,\d+)$"  # 1.234,5
 _THOUSANDS = r"^[+-]?\d{1,3}(?:\.\d{3})*$"
+_NUMBER = r"^[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?$"
 _CODE = r"^\s*[+-]?0\d+([.,]\d+)?\s*$"
 _PIECE = 1 << 24  # bytes of text that are scanned at a time
 _SIGNS = np.isin(np.arange(256), np.frombuffer(b"+-", np.uint8))
@@ -76,6 +78,18 @@ def hold_codes(column: Any) -> bool:
     compute = pyarrow("compute")
     found = compute.any(compute.match_substring_regex(column, _CODE)).as_py()
     return bool(found)
+
+
+def text_among_numbers(column: Any) -> tuple[int, str] | None:
+    """The row, from 1 on, and the first text of a column that holds numbers, too."""
+    compute = pyarrow("compute")
+    text = compute.utf8_trim_whitespace(column)
+    is_number = compute.fill_null(compute.match_substring_regex(text, _NUMBER), True)
+    known = compute.and_(is_number, compute.is_valid(text))
+    if not compute.any(known).as_py():
+        return None
+    row = compute.index(is_number, False).as_py()
+    return None if row < 0 else (row + 1, str(column[row].as_py()))
 
 
 def may_be_thousands(values: np.ndarray) -> bool:

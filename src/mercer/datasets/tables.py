@@ -25,7 +25,7 @@ from .arrow import (
 from .base import DataError, Table
 from .csv_text import CsvText
 from .files import Input
-from .number_columns import as_numbers
+from .number_columns import as_numbers, text_among_numbers
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
@@ -203,6 +203,7 @@ def feature_columns(
 
 def number_matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
     """The features as one array."""
+    _refuse_texts(source, table, features)
     X = np.empty((table.num_rows, len(features)), dtype=number_type(source, table.schema, features))
     faults = Faults(source, features)
     for j, name in enumerate(features):
@@ -210,6 +211,18 @@ def number_matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
         faults.look_at(j, X[:, j])
     faults.report()
     return X
+
+
+def _refuse_texts(source: Input, table: Any, features: list[str]) -> None:
+    """Raise for a column of numbers and texts, and name the first text."""
+    for name in features:
+        column = table.column(name)
+        if is_text(column.type) and (cell := text_among_numbers(column)):
+            row, text = cell
+            raise DataError(
+                f"{source}: column {name} is not numeric: row {row} holds {text!r}; encode or "
+                "leave out such columns"
+            )
 
 
 def number_type(source: Input, schema: Any, features: list[str]) -> Any:
