@@ -92,6 +92,28 @@ def test_a_target_with_thousands_and_decimals_is_a_number():
     assert done["scored_rows"] == len(plain)
 
 
+@pytest.mark.filterwarnings("ignore:.*between thousands")
+@pytest.mark.parametrize("sep", [",", ";"])
+def test_weights_times_and_ids_are_read_as_the_inputs(sep):
+    plain = numbers()
+    plain.insert(0, "key", [f"0{i}" for i in range(len(plain))])
+    table = plain.assign(sold=german(plain["sold"]))
+    if sep == ";":
+        table["rate"] = german(plain["rate"], 2)
+        table["key"] = table["key"] + ",5"
+    outputs = []
+    for rows, form in ((plain, {}), (table, {"sep": sep})):
+        rows.to_csv("w.csv", index=False, **form)
+        ids = ("--id", "key")
+        more = ("--weights", "sold", "--features", "rate", *ids)
+        run("fit", "w.csv", "--target", "y", *more, *HOW)
+        run("predict", "m.skops", "w.csv", "--out", "out.csv")
+        outputs.append(pd.read_csv("out.csv", dtype={"key": str}))
+        assert outputs[-1]["key"].tolist() == rows["key"].tolist()
+    np.testing.assert_allclose(outputs[0]["prediction"], outputs[1]["prediction"])
+    assert run("fit", "w.csv", "--target", "y", "--time", "sold", *ids, "--out", "a.skops").stdout
+
+
 def test_fractions_of_three_digits_stay_fractions():
     rng = np.random.default_rng(0)
     values = rng.uniform(0, 9, 200).round(3)
