@@ -1,6 +1,7 @@
 """Numbers, codes and columns of files, as fit and predict read them."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -155,6 +156,16 @@ def test_predictions_do_not_depend_on_the_size_of_blocks(block, monkeypatch):
     whole = persistence.load("m.skops").predict(late[["code", "amount"]].astype(str))
     monkeypatch.setattr(csv_text, "_BLOCK", block)
     np.testing.assert_allclose(predicted(late), whole, rtol=1e-9)
+
+
+def test_a_text_among_numbers_is_named_with_its_row_in_the_file(monkeypatch):
+    table = codes()
+    fit(table)
+    monkeypatch.setattr(csv_text, "_BLOCK", 1000)
+    table.astype(str).assign(amount=lambda t: [*t["amount"][:-1], "much"]).to_csv("p.csv")
+    done = CliRunner().invoke(app, ["predict", "m.skops", "p.csv", "--out", "o.csv"])
+    found = re.search(r"it holds 'much' in row (\d+) \(row 0 is row (\d+) of DATA\)", done.stderr)
+    assert int(found[1]) + int(found[2]) == len(table) - 1
 
 
 @pytest.mark.filterwarnings("ignore:columns are left out")
