@@ -174,6 +174,7 @@ def test_quantiles_are_asked_of_the_model(table, fitted, monkeypatch):
     monkeypatch.setattr(AutoKernelRegressor, "n_features_in_", 3, raising=False)
     saved = persistence.SavedModel(model, "regression", "price", ["place", "area", "sold"])
     monkeypatch.setattr(persistence, "load_saved", lambda path: saved)
+    monkeypatch.setattr(rows, "_kinds", lambda model: ([], set()))
     predict("any", "t.csv", "p.csv", "--quantiles", "0.1, 0.5")
     found = pd.read_csv("p.csv")
     assert list(found) == ["prediction", "quantile_0.1", "quantile_0.5"]

@@ -100,14 +100,15 @@ REFUSED = {
     "infinite.svm": (b"1 1:1\n2 1:1e400\n", "line 2: a feature value must be finite"),
     "query.svm": (b"1 1:1 qid:3\n", "line 1: a feature index must be an integer"),
     "nul.svm": (b"1 1:1\0 2:1\n", "none of the formats"),
-    "wide.svm": ("1 1:1\n".encode("utf-16"), "none of the formats"),
+    "wide.svm": ("1 1:1\n".encode("utf-16-le"), "looks like UTF-16 text without a byte order mark"),
+    "odd.csv": ("a,b\n1,2\n".encode("utf-16") + b"\x00\xdc", "is not whole UTF-16 text"),
     "long.svm": (b"1 " + b"x" * 10**6 + b"\n", r"line 1: .*'xxx.*\.\.\.'$"),
     # CSV
     "ragged.csv": (b"a,b\n1,2\n3\n", "Expected 2 columns, got 1"),
     "twice.csv": (b"a,a\n1,2\n", "column name a is more than once in the header"),
     "header.csv": (b"a,b\n", "holds a header and no row"),
     "nul.csv": (b"a,b\n1,\0\n", "none of the formats"),
-    "latin.csv": (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
+    "latin.csv": (b"a,b\n1,\xe9\n", "is not UTF-8 text .*; write it as UTF-8, as iconv -f latin1"),
     "infinite.csv": (b"1e400,2\n3,4\n", "infinite values in column 0"),
     "quote.csv": (b'a,b\n1,"2\n3,4\n', "column b is not numeric"),
     # Parquet

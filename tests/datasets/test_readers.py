@@ -134,7 +134,7 @@ def test_a_fraction_far_down_among_integers_is_read(put, monkeypatch):
     table = datasets.read(put("data.csv", "a,y\n" + "\n".join(rows)), "y")
     assert table.X[-1, 0] == 0.5
     assert table.y[-1] == 0.25
-    with pytest.raises(DataError, match=r"column #0: Row #102: .*invalid value 'x'"):
+    with pytest.raises(DataError, match=r"column a: Row #102: .*invalid value 'x'"):
         datasets.read(put("data.csv", "a,y\n" + "\n".join([*rows[:100], "x,1"])))
 
 
@@ -476,3 +476,19 @@ def test_real_parquet_with_text_names_the_column():
 
 def test_the_examples_run(check_examples):
     check_examples(readers)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_utf_16_text_with_a_mark_is_read(tmp_path, encoding, suffix):
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    for name, text in (("t.csv", "größe,y\n1.5,rot\n2,grün\n"), ("t.svm", "1 1:2\n-1 2:3\n")):
+        content = f"{mark}{text}".encode(encoding)
+        path = tmp_path / f"{name}{suffix}"
+        path.write_bytes(gzip.compress(content) if suffix else content)
+        table = datasets.read(path, "y" if name == "t.csv" else None)
+        if name == "t.csv":
+            assert table.feature_names == ("größe",)
+            assert (table.X.ravel().tolist(), table.y.tolist()) == ([1.5, 2.0], ["rot", "grün"])
+        else:
+            assert table.X.toarray().tolist() == [[2.0, 0.0], [0.0, 3.0]]

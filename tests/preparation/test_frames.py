@@ -1,5 +1,7 @@
 """Data frames of all libraries are one table, and columns are found by their names."""
 
+from decimal import Decimal
+
 import narwhals as nw
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 
 from _polars import pl
 from mercer import AutoKernelClassifier, TablePreparer
+from mercer.datasets import read
 
 
 def table(n=120, seed=0):
@@ -95,3 +98,83 @@ def test_clocks_are_seconds_of_the_day():
     out = TablePreparer("standard").fit_transform(clocks)[:, 0]
     seconds = np.array([12.5, 0.0, 23.0])
     np.testing.assert_allclose(out, (seconds - seconds.mean()) / seconds.std())
+
+
+def view_types():
+    """Columns of Arrow that few libraries have, beside columns of plain values."""
+    texts, numbers = ["a", "bc", None, "a", "d", "bc"], [0, 1, None, 3, 5, 8]
+    views = pa.array(texts, pa.string()).cast(pa.string_view())
+    short = pa.array(["x", "y", "x", "z", "x", "y"]).cast(pa.string_view())
+    codes = pa.array([0, 1, 0, 2, 0, 1], pa.int8())
+    decimals = [None if value is None else Decimal(value) for value in numbers]
+    days = pa.array([value and 86_400_000 * value for value in numbers], pa.int64())
+    floats = pa.array(numbers, pa.float64())
+    yield "string view", views, pa.array(texts)
+    yield "binary view", pa.array([b"a", b"b"] * 3).cast(pa.binary_view()), pa.array(["a", "b"] * 3)
+    yield "large binary", pa.array([b"a", b"b"] * 3, pa.large_binary()), pa.array(["a", "b"] * 3)
+    yield "fixed binary", pa.array([b"a", b"b"] * 3, pa.binary(1)), pa.array(["a", "b"] * 3)
+    yield (
+        "dictionary of views",
+        pa.DictionaryArray.from_arrays(codes, short.cast(pa.string()).unique().cast(short.type)),
+        short.cast(pa.string()).dictionary_encode(),
+    )
+    for kind in (pa.decimal128(20, 2), pa.decimal256(50, 2)):
+        yield str(kind), pa.array(decimals, kind), floats
+    for kind in (pa.uint64(), pa.uint8(), pa.float16()):
+        yield str(kind), pa.array(numbers, pa.float64()).cast(kind), floats
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3, 6], pa.int32()), pa.array([1.0, 2.0]))
+    yield "runs", runs, pa.array([1.0] * 3 + [2.0] * 3)
+    yield "date64", days.cast(pa.date64()), days.cast(pa.timestamp("ms"))
+    yield (
+        "nanoseconds",
+        pa.array([1, 2, None, 4, 5, 10**15]).cast(pa.timestamp("ns")),
+        pa.array([0, 0, None, 0, 0, 10**12]).cast(pa.timestamp("us")),
+    )
+    yield "nothing", pa.nulls(6), pa.array([None] * 6, pa.float64())
+
+
+@pytest.mark.filterwarnings("ignore:columns are left out")
+@pytest.mark.parametrize(("kind", "column", "plain"), list(view_types()))
+def test_every_type_of_arrow_is_read_as_its_values(kind, column, plain):
+    y = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    rare, usual = (pa.table({"c": c, "z": y}) for c in (column, plain))
+    preparer = TablePreparer()
+    expected = TablePreparer().fit_transform(usual)
+    np.testing.assert_array_equal(preparer.fit_transform(rare), expected)
+    np.testing.assert_array_equal(preparer.transform(rare), expected)
+    np.testing.assert_array_equal(preparer.transform(usual), expected)
+    weights = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]  # rows are taken
+    TablePreparer().fit(rare, sample_weight=weights)
+
+
+def test_pandas_columns_of_arrow_are_read_as_their_values():
+    nanoseconds = pa.table({"c": pa.array([1, 2, 10**15]).cast(pa.timestamp("ns"))})
+    frame = nanoseconds.to_pandas(types_mapper=pd.ArrowDtype)
+    plain = nanoseconds.to_pandas()
+    np.testing.assert_array_equal(
+        TablePreparer().fit_transform(frame), TablePreparer().fit_transform(plain)
+    )
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1], [2]]),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
+        pa.array([[1], [2]], pa.list_view(pa.int64())),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_nested_columns_are_named(column):
+    with pytest.raises(TypeError, match=r"^X must hold numbers, .*; column 'c' holds [^.]*\.$"):
+        TablePreparer().fit(pa.table({"c": column}))
+
+
+def test_files_hold_views(tmp_path):
+    from pyarrow import feather
+
+    views = pa.array(["a", "b", "a"]).cast(pa.string_view())
+    feather.write_feather(pa.table({"c": views, "y": views}), str(tmp_path / "t.feather"))
+    table = read(tmp_path / "t.feather", "y", raw=True)
+    assert table.X.ravel().tolist() == table.y.tolist() == ["a", "b", "a"]

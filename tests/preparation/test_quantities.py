@@ -66,6 +66,16 @@ def test_bare_numbers_are_in_the_commonest_unit():
     np.testing.assert_allclose(values_of(texts)[-2:, 0], [7.0, 0.9])
 
 
+def test_bare_numbers_of_new_rows_are_in_the_unit_of_the_fit():
+    fitted = pd.DataFrame({"mileage": [f"{i / 4} kmpl" for i in range(200)]})
+    preparer = TablePreparer().fit(fitted)
+    place = preparer.get_feature_names_out().tolist().index("mileage:kmpl")
+    bare = pd.DataFrame({"mileage": [i / 4 for i in range(200)]})
+    expected = preparer.transform(fitted)[:, place]
+    for rows in (bare, bare.astype(str)):
+        np.testing.assert_allclose(preparer.transform(rows)[:, place], expected)
+
+
 def test_words_for_thousands_multiply():
     texts = [f"{i / 4} Lacs" for i in range(1, 50)] + ["2 Cr", "900 K"]
     np.testing.assert_allclose(values_of(texts)[-2:, 0], [200.0, 9.0])

@@ -89,6 +89,33 @@ def test_what_is_no_number_and_no_date_stays_a_label(texts):
     assert format_of(texts) == ""
 
 
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["1.001", "999", "12.500"], "number, 1.234,5"),
+        (["€1.001", "€ 999"], "€, 1.234,5"),
+        (["1.001", "999.5"], "number"),
+        (["1.001", "1000"], "number"),
+        (["0.523", "1.001", "2"], "number"),
+        (["1.001", "2.375"], "number"),
+        (["12.345%", "9%"], "percent"),
+    ],
+)
+def test_points_with_three_digits_beside_numbers_below_1000_part_thousands(texts, name):
+    assert format_of(texts) == name
+
+
+def test_thousands_that_may_be_fractions_get_a_warning_and_others_none():
+    with pytest.warns(UserWarning, match=r"^column 'sold' holds '1\.001' beside '999': points are"):
+        preparer = TablePreparer().fit(pd.DataFrame({"sold": ["1.001", "999", "2.500"]}))
+    assert preparer.formats_ == ["number, 1.234,5"]
+    TablePreparer().fit(pd.DataFrame({"sold": ["1.001.000", "999", "2.500"]}))
+
+
+def test_one_code_among_many_numbers_makes_labels():
+    assert format_of([*map(str, range(5000)), "007", *map(str, range(5000, 9000))]) == ""
+
+
 def test_what_stands_for_nothing_is_missing_in_every_format():
     for name in FORMATS:
         values = read_as(["", "NA", "?", "null", "no such thing"], name)
@@ -187,7 +214,7 @@ def test_the_table_of_columns_says_what_was_found_and_made():
 
 
 def test_new_texts_are_read_in_the_format_of_the_fit_and_others_are_missing():
-    texts, plain = raw_table()
+    texts, _ = raw_table()
     preparer = TablePreparer().fit(texts)
     new = texts.iloc[:3].copy()
     new.loc[1, "spent"] = "a lot"
@@ -196,11 +223,39 @@ def test_new_texts_are_read_in_the_format_of_the_fit_and_others_are_missing():
     spent = preparer.get_feature_names_out().tolist().index("spent")
     assert out[1, spent] == 0
     np.testing.assert_array_equal(out[[0, 2]], preparer.transform(texts.iloc[[0, 2]]))
-    np.testing.assert_allclose(
-        TablePreparer().fit(texts).transform(plain), preparer.transform(texts), atol=1e-12
-    )
-    with pytest.raises(ValueError, match="column 'spent' must hold numbers"):
+    with pytest.raises(
+        ValueError, match=r"^column 'spent' must hold numbers, .*; it holds 'a lot' in row 0\.$"
+    ):
         preparer.transform(new.assign(spent="a lot"))
+
+
+def test_plain_numbers_are_read_in_the_unit_of_the_fit():
+    texts, plain = raw_table()
+    preparer = TablePreparer().fit(texts)
+    expected = preparer.transform(texts)
+    in_percent = plain.assign(share=100 * plain["share"])
+    bare = in_percent.astype({"share": str, "spent": str, "took": str})
+    for rows in (in_percent, bare):
+        with pytest.warns(UserWarning, match="holds plain numbers") as told:
+            np.testing.assert_allclose(preparer.transform(rows), expected, atol=1e-12)
+        share, took = sorted(str(warning.message) for warning in told)
+        assert share.startswith("column 'share' held percentages at fit and holds plain numbers")
+        assert took.endswith(" s.")
+    spans = plain.assign(share=texts["share"], took=pd.to_timedelta(plain["took"], unit="s"))
+    np.testing.assert_allclose(preparer.transform(spans), expected, atol=1e-12)
+
+
+def test_percentages_are_refused_where_the_fit_read_plain_numbers():
+    _, plain = raw_table()
+    preparer = TablePreparer().fit(plain)
+    with pytest.raises(ValueError, match=r"^column 'share' must hold plain numbers, .*'7%': write"):
+        preparer.transform(plain.assign(share="7%"))
+
+
+def test_a_text_among_numbers_is_named_with_its_row():
+    preparer = TablePreparer().fit(pd.DataFrame({"a": [1.0, 2.0, 4.0]}))
+    with pytest.raises(ValueError, match=r"^column 'a' must hold numbers, .* 'x' in row 2\.$"):
+        preparer.transform(pd.DataFrame({"a": ["1", "n/a", "x"]}))
 
 
 def test_a_row_of_which_nothing_is_known_is_no_error():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from sklearn import get_config
 from mercer._runtime.config import config_context, device_in_force
 from mercer._runtime.device_arrays import DeviceArray, on_host
 from mercer._runtime.devices import Device, device_named
+from mercer._runtime.pairs import warn_of_other_order
 
 __all__ = ["AnyArrays", "array_of", "of_any_kind"]
 
@@ -74,12 +76,16 @@ def of_any_kind(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fitted_anywhere(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that fits to arrays of any kind."""
+    """A method that fits to arrays of any kind, and warns of rows in another order."""
+    names = list(inspect.signature(method).parameters)[2:]  # behind self and X
 
     @functools.wraps(method)
     def fitted(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         given = (X, *args, *kwargs.values())
-        if all(type(value) is np.ndarray for value in given) or not any(map(_is_foreign, given)):
+        if all(type(value) is np.ndarray for value in given):
+            return method(self, X, *args, **kwargs)
+        warn_of_other_order(X, {**dict(zip(names, args, strict=False)), **kwargs})
+        if not any(map(_is_foreign, given)):
             return method(self, X, *args, **kwargs)
         device = _place(getattr(self, "device", None), _device_of(X))
         args = tuple(map(array_of, args))

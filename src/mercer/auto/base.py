@@ -454,6 +454,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         columns: dict[str, NDArray] = self._pipelines()[0]["preparer"].columns_
         return columns
 
+    def _unused_columns(self) -> list[str]:
+        lists = [pipeline["preparer"]._unused_columns() for pipeline in self._pipelines()]
+        return [name for name in lists[0] if all(name in others for others in lists[1:])]
+
 
 def counted_rows(
     X: Any, y: NDArray, sample_weight: Any, groups: Any, class_weight: Any = None

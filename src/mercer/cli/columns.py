@@ -142,12 +142,15 @@ def _are_numbers(table: Any, columns: Sequence[str]) -> bool:
 def _weights(table: Any, name: str) -> NDArray:
     """A column as weights of the rows."""
     from mercer.datasets import tables
-    from mercer.datasets.arrow import is_number
+    from mercer.datasets.arrow import is_number, is_text
 
     column = table.column(name)
-    if not is_number(column.type):
+    values = tables.numbers_of(column) if is_number(column.type) else np.array(["no number"])
+    if is_text(column.type) and not column.null_count:
+        values, _ = numbers_in(np.array(column.to_pylist(), dtype=str))
+    if values.dtype.kind == "U":
         raise ValueError(f"--weights must name a column of numbers; {name!r} holds {column.type}.")
-    values = tables.numbers_of(column).astype(np.float64)
+    values = values.astype(np.float64)
     bad = int((~(np.isfinite(values) & (values >= 0))).sum())
     if bad:
         raise ValueError(

@@ -170,7 +170,7 @@ def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[i
         nonlocal done
         target = predictions_file(out, file)
         for piece in rows.pieces:
-            predicted = saved.model.predict(piece.X)
+            predicted = _predicted(saved.model, piece.X, done)
             columns = asked.columns(saved.model, piece.X, predicted)
             both = set(columns) & set(piece.ids)
             if both:
@@ -190,6 +190,18 @@ def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[i
         else:
             persistence.write_atomically(out, write)
     return done, running
+
+
+def _predicted(model: Any, X: Any, done: int) -> NDArray:
+    """Predictions of a piece of DATA that begins at row ``done``, which errors then say."""
+    try:
+        predicted: NDArray = model.predict(X)
+    except ValueError as error:
+        if done:
+            said = str(error).rstrip(".")
+            raise ValueError(f"{said} (row 0 is row {done} of DATA).") from error
+        raise
+    return predicted
 
 
 def _outputs(name: str, values: NDArray) -> dict[str, Any]:

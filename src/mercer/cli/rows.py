@@ -108,24 +108,33 @@ def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> 
             raise ValueError(f"--id needs names of columns; {text} has no header.")
         require(text, ids, file.names, "--id")
     target = _target(saved, file)
+    kinds, unused = _kinds(saved.model)
     if saved.feature_names is not None and file.named:
-        features = list(saved.feature_names)
+        features = [n for n in saved.feature_names if n in file.names or n not in unused]
         require(text, features, file.names)
     else:  # without names the order of the columns has to be trusted
         others = {target, *ids} if len(file.names) > saved.model.n_features_in_ else set(ids)
         features = [name for name in file.names if name not in others]
         if target not in others:
             target = None
-    _check_width(text, saved, len(features))
+    if not unused:
+        _check_width(text, saved, len(features))
     wanted = list(dict.fromkeys([*features, *ids, *([] if target is None else [target])]))
-    as_text = {*ids, *([] if target is None else [target])} - set(features)
+    names = features if saved.feature_names is None else saved.feature_names
+    kind_of = dict(zip(names, kinds, strict=False))
+    numbers = [name for name in features if kind_of.get(name) == "number"]
+    texts = [name for name in features if kind_of.get(name) == "text"]
+    as_text = {*ids, *([] if target is None else [target])} - {*features} | {*texts}
     mixed = _is_raw(saved) or takes_text(saved.settings)
-    tables = file.pieces(wanted, as_text, mixed)
+    decimal = getattr(getattr(file, "layout", None), "decimal", ".")
+    if decimal == "," and not mixed:
+        numbers = features
+    tables = file.pieces(wanted, as_text, mixed, numbers)
 
     def pieces() -> Iterator[Piece]:
         for table in tables:
             X = _inputs(saved, file.source, table, features)
-            y = None if target is None else _known_target(saved, table.column(target))
+            y = None if target is None else _known_target(saved, table.column(target), decimal)
             yield Piece(X, y, {name: table.column(name) for name in ids})
 
     return Pieces(pieces(), file.n_rows)
@@ -149,6 +158,25 @@ def _check_width(text: str, saved: SavedModel, width: int) -> None:
         raise ValueError(f"{text} has {width} feature columns; the model was fitted on {d}.")
 
 
+def _kinds(model: Any) -> tuple[list[str], set[str]]:
+    """How to read each input column, and the names of those that may be absent.
+
+    Columns are "number", for floats where all cells allow it, or "text", for cells as they stand; a
+    model that takes arrays has none.
+    """
+    steps = getattr(model, "named_steps", None)
+    preparer = model if steps is None else next(iter(steps.values()))
+    if not hasattr(preparer, "columns_"):
+        return [], set()
+    columns = preparer.columns_
+    kinds = [
+        "number" if kind == "number" and form in ("", "number") else "text"
+        for kind, form in zip(columns["kind"], columns["format"], strict=True)
+    ]
+    named = hasattr(model, "feature_names_in_")
+    return kinds, set(preparer._unused_columns()) if named else set()
+
+
 def _is_raw(saved: SavedModel) -> bool:
     """Whether a model takes tables as they are, as automatic ones and pipelines do."""
     return any(hasattr(saved.model, name) for name in ("best_estimator_", "named_steps"))
@@ -168,10 +196,12 @@ def _inputs(saved: SavedModel, source: Any, table: Any, features: list[str]) -> 
     return tables.raw_matrix(source, table, features)
 
 
-def _known_target(saved: SavedModel, column: Any) -> NDArray | None:
+def _known_target(saved: SavedModel, column: Any, decimal: str) -> NDArray | None:
     """A target as the model predicts it, NaN or None where it is missing; None if it is none."""
     import pyarrow
     import pyarrow.compute as compute
+
+    from mercer.datasets.number_columns import as_numbers
 
     labels = getattr(saved.model, "classes_", None)
     if pyarrow.types.is_dictionary(column.type):
@@ -180,6 +210,8 @@ def _known_target(saved: SavedModel, column: Any) -> NDArray | None:
     if is_text:
         column = compute.utf8_trim_whitespace(column)
         column = compute.if_else(compute.equal(column, ""), None, column)
+        if labels is None or labels.dtype.kind in "iuf":
+            column = as_numbers(column, decimal, f"the target {saved.target!r}")
     try:
         if labels is None or labels.dtype.kind in "iuf":
             return column.cast(pyarrow.float64()).to_numpy().astype(np.float64)

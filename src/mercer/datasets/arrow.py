@@ -45,6 +45,56 @@ def is_text(kind: Any) -> bool:
     return types.is_string(kind) or types.is_large_string(kind)
 
 
+def plain_table(table: Any) -> Any:
+    """A table whose columns have the types of data frames, as :func:`plain_column` gives them."""
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        plain = plain_column(column)
+        if plain is not column:
+            table = table.set_column(place, field.with_type(plain.type), plain)
+    return table
+
+
+def plain_column(column: Any) -> Any:
+    """A chunked array in a type of its values that all functions of Arrow and of frames take.
+
+    Views become strings or bytes, decimals of other sizes than 128 bits and nothing become floats,
+    dates of 64 bits timestamps, and runs their values; all other columns stay as they are.
+    """
+    arrow = pyarrow()
+    kind, types = column.type, arrow.types
+    if types.is_run_end_encoded(kind):
+        return plain_column(pyarrow("compute").run_end_decode(column))
+    if types.is_dictionary(kind) and _plain_type(kind.value_type) is not None:
+        values = _plain_type(kind.value_type)
+        chunks = [
+            arrow.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(values))
+            for chunk in column.chunks
+        ]
+        return arrow.chunked_array(chunks, arrow.dictionary(kind.index_type, values))
+    plain = _plain_type(kind)
+    # Dates of frames are counted in microseconds: nanoseconds are cut off.
+    return column if plain is None else column.cast(plain, safe=False)
+
+
+def _plain_type(kind: Any) -> Any:
+    """The type that a column of another one is cast to; None if it is to stay."""
+    arrow = pyarrow()
+    types = arrow.types
+    if types.is_string_view(kind):
+        return arrow.large_string()
+    is_bytes = types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    if types.is_binary_view(kind) or is_bytes:
+        return arrow.binary()
+    if types.is_null(kind) or (types.is_decimal(kind) and not types.is_decimal128(kind)):
+        return arrow.float64()
+    if types.is_date64(kind):
+        return arrow.timestamp("ms")
+    if types.is_timestamp(kind) and kind.unit == "ns":
+        return arrow.timestamp("us", kind.tz)
+    return None
+
+
 def refuse_repeated(source: Input, names: Sequence[str], place: str) -> None:
     """Raise if two columns have one name."""
     twice = [name for name, times in Counter(names).items() if times > 1]

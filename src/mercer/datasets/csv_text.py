@@ -6,19 +6,28 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .arrow import first_line, is_number, pyarrow, refuse_repeated
+from .arrow import first_line, is_number, is_text, pyarrow, refuse_repeated
 from .base import DataError
-from .files import Input
+from .files import AS_UTF8, Input
+from .number_columns import (
+    as_numbers,
+    cells_as_numbers,
+    hold_codes,
+    hold_thousands,
+    may_be_thousands,
+    may_hold_codes,
+)
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
 _BLOCK = 1 << 24  # bytes parsed at a time; no row may be longer
-_LOOK = 100  # lines that tell whether a comma stands before decimals
-_COMMA = re.compile(r"[+-]?\d*,\d+")
-_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
+_LOOK = 1000  # lines that tell whether a comma stands before decimals
+_COMMA = re.compile(r"[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+")
+_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+|[+-]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
+_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?")  # between thousands
 _COLUMN = re.compile(r"In CSV column #(\d+): ")  # of a message of PyArrow's
 _UNPACKED_BY_ARROW = {b"\x1f\x8b": "gzip", b"BZ": "bz2"}
 
@@ -48,43 +57,80 @@ class CsvText:
         self.n_rows = None  # unknown before all is read
 
     def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
-        """All of it, some columns as texts.
+        """All of it, some columns as texts unless their cells are numbers in the file's manner.
 
-        Where ``mixed``, a column that turns out to hold texts below numbers is one of texts.
+        Where ``mixed``, a column that turns out to hold texts below numbers, or a number with a
+        digit behind a leading zero, is one of texts.
         """
-        arrow, text = pyarrow(), _native(self.source)
-        kept = set(as_text)
-        types = self._types(text, kept)
+        text = _native(self.source)
+        types = self._types(text, set(as_text))
+        table = self._whole(text, types, mixed)
+        doubtful = self._doubtful(text, table, mixed)
+        if doubtful:
+            cells = self._parse(text, dict.fromkeys(doubtful, pyarrow().string()), True, doubtful)
+            for name, column in zip(doubtful, cells.columns, strict=True):
+                if hold_thousands(column) or (mixed and hold_codes(column)):
+                    table = _with_column(table, name, column)
+        return self._tidy(table, as_text, mixed)
+
+    def _whole(self, text: Callable[[], Any], types: dict, mixed: bool) -> Any:
+        """All of the text; ``types`` learns the columns that turn out to hold texts."""
+        arrow = pyarrow()
         while True:
             try:
-                return self._tidy(self._parse(text, types, use_threads=True), kept)
+                return self._parse(text, types, use_threads=True)
             except arrow.ArrowInvalid:
                 try:  # once more in order, since only then the message names the row
-                    table = self._parse(text, types, use_threads=False)
-                    return self._tidy(table, kept)
+                    return self._parse(text, types, use_threads=False)
                 except arrow.ArrowInvalid as error:
                     name = self._met_in(error)
-                    if not mixed or name is None or types.get(name) == arrow.string():
-                        raise DataError(f"{self.source}: {first_line(error)}") from None
+                    may_be = mixed or self.layout.decimal == ","
+                    if not may_be or name is None or types.get(name) == arrow.string():
+                        raise self._fault(error) from None
                     types[name] = arrow.string()
 
-    def pieces(self, columns: list[str], as_text: Collection[str], mixed: bool) -> Iterator[Any]:
+    def _doubtful(self, text: Callable[[], Any], table: Any, mixed: bool) -> list[str]:
+        """Columns of numbers whose texts decide: codes, or points between thousands."""
+        floats = [f.name for f in table.schema if pyarrow().types.is_floating(f.type)]
+        if mixed:
+            with text() as stream:
+                if may_hold_codes(stream):
+                    return floats
+        if self.layout.decimal == ",":
+            return []
+        return [name for name in floats if may_be_thousands(table.column(name).to_numpy())]
+
+    def pieces(
+        self,
+        columns: list[str],
+        as_text: Collection[str],
+        mixed: bool,
+        numbers: Collection[str] = (),
+    ) -> Iterator[Any]:
         """Some columns, a block of rows at a time, as tables.
 
-        Where ``mixed``, columns of which the first block holds nothing are texts.
+        Columns ``as_text`` hold the texts of the file. Columns of ``numbers`` are floats in every
+        block whose cells allow it, else texts. Where ``mixed``, columns of which the first block
+        holds nothing are texts.
         """
-        arrow, kept = pyarrow(), set(as_text)
+        arrow, kept = pyarrow(), {*as_text, *numbers}
         text = _streamed(self.source)
-        types = self._types(text, kept, arrow.string() if mixed else arrow.float64())
+        types = dict.fromkeys(kept, arrow.string())
+        if not kept >= set(columns):
+            types = self._types(text, kept, arrow.string() if mixed else arrow.float64())
         options = self._options(types, use_threads=False)
         options["convert_options"].include_columns = columns
         try:
             with text() as stream, pyarrow("csv").open_csv(stream, **options) as reader:
                 for batch in reader:
                     if batch.num_rows:
-                        yield self._tidy(arrow.Table.from_batches([batch]), kept)
+                        table = arrow.Table.from_batches([batch])
+                        for name in numbers:
+                            cells = cells_as_numbers(table.column(name), self.layout.decimal)
+                            table = _with_column(table, name, cells)
+                        yield table
         except (arrow.ArrowInvalid, OSError) as error:
-            raise DataError(f"{self.source}: {first_line(error)}") from None
+            raise self._fault(error) from None
 
     def _types(self, text: Callable[[], Any], as_text: set[str], unknown: Any = None) -> dict:
         """The types to ask for, by those of the first block; ``unknown`` where that is empty."""
@@ -94,7 +140,7 @@ class CsvText:
             with text() as stream, pyarrow("csv").open_csv(stream, **options) as reader:
                 guessed = reader.schema
         except arrow.ArrowInvalid as error:
-            raise DataError(f"{self.source}: {first_line(error)}") from None
+            raise self._fault(error) from None
         types = {}
         for field in guessed:
             if field.name in as_text:
@@ -106,9 +152,17 @@ class CsvText:
                 types[field.name] = field.type if is_boolean else arrow.float64()
         return types
 
-    def _parse(self, text: Callable[[], Any], types: dict, *, use_threads: bool) -> Any:
+    def _parse(
+        self,
+        text: Callable[[], Any],
+        types: dict,
+        use_threads: bool,
+        columns: Sequence[str] = (),  # none: all
+    ) -> Any:
+        options = self._options(types, use_threads)
+        options["convert_options"].include_columns = columns
         with text() as stream:
-            return pyarrow("csv").read_csv(stream, **self._options(types, use_threads))
+            return pyarrow("csv").read_csv(stream, **options)
 
     def _options(self, types: dict, use_threads: bool) -> dict[str, Any]:
         """Keyword arguments for PyArrow's CSV reader."""
@@ -131,23 +185,39 @@ class CsvText:
             ),
         }
 
+    def _fault(self, error: Exception) -> DataError:
+        """The error of PyArrow with the name of the column."""
+        name = self._met_in(error)
+        said = first_line(error)
+        if "UTF8" in said:
+            said = f"{said}; {AS_UTF8.format('latin1')}"
+        return DataError(
+            f"{self.source}: {said if name is None else _COLUMN.sub(f'column {name}: ', said)}"
+        )
+
     def _met_in(self, error: Exception) -> str | None:
         """The column whose cells were not of its type."""
         match = _COLUMN.search(str(error))
         place = int(match[1]) if match and "conversion error" in str(error) else -1
         return self.layout.names[place] if 0 <= place < len(self.layout.names) else None
 
-    def _tidy(self, table: Any, as_text: set[str]) -> Any:
-        """Decimal commas of columns read as texts become points, as those of numbers did."""
-        if self.layout.decimal == ".":
-            return table
-        compute = pyarrow("compute")
-        for name in as_text & set(table.column_names):
-            column = compute.replace_substring_regex(
-                table.column(name), r"^\s*([+-]?\d*),(\d+)\s*$", r"\1.\2"
-            )
-            table = table.set_column(table.column_names.index(name), name, column)
+    def _tidy(self, table: Any, as_text: Collection[str], mixed: bool) -> Any:
+        """Columns of texts whose cells are all numbers in the file's manner, as numbers.
+
+        Without decimal commas, columns ``as_text`` and those of a ``mixed`` table stay texts.
+        """
+        has_comma = self.layout.decimal == ","
+        for field in table.schema:
+            if is_text(field.type) and (has_comma or not (mixed or field.name in as_text)):
+                place = f"{self.source}: column {field.name!r}"
+                numbers = as_numbers(table.column(field.name), self.layout.decimal, place)
+                table = _with_column(table, field.name, numbers)
         return table
+
+
+def _with_column(table: Any, name: str, column: Any) -> Any:
+    """A table with another column of that name, in its place."""
+    return table.set_column(table.column_names.index(name), name, column)
 
 
 def _native(source: Input) -> Callable[[], Any]:
@@ -169,7 +239,7 @@ def _native(source: Input) -> Callable[[], Any]:
 
 def _streamed(source: Input) -> Callable[[], Any]:
     """Opener of a source for reading in a stream; Arrow unpacks the formats that it knows."""
-    if source.member is None:
+    if source.member is None and not source.is_wide:
         with source.path.open("rb") as file:
             kind = _UNPACKED_BY_ARROW.get(file.read(2))
         if kind is not None:
@@ -188,7 +258,8 @@ def _layout(source: Input, header: bool | None) -> Layout:
     try:
         text = start.decode("utf-8-sig", errors="strict" if len(start) < _BLOCK else "ignore")
     except UnicodeDecodeError as error:
-        raise DataError(f"{source} is not UTF-8 text (byte {error.start})") from None
+        remedy = AS_UTF8.format("latin1")
+        raise DataError(f"{source} is not UTF-8 text (byte {error.start}); {remedy}") from None
     if not text.strip():
         raise DataError(f"{source} is empty, there is no row to read")
     if "\0" in text:
@@ -226,7 +297,10 @@ def _delimiter(text: str) -> str:
 
 
 def _decimal(text: str, delimiter: str) -> str:
-    """A comma if numbers of the first lines have decimals behind one and none behind a point."""
+    """A comma if numbers of the first lines have decimals behind one and none behind a point.
+
+    Points with three digits behind each of them stand between thousands.
+    """
     if delimiter == ",":
         return "."
     cells = [
@@ -236,7 +310,8 @@ def _decimal(text: str, delimiter: str) -> str:
     ]
     numbers = [cell for cell in cells if _NUMBER.fullmatch(cell)]
     has_comma = any(_COMMA.fullmatch(cell) for cell in numbers)
-    return "," if has_comma and not any("." in cell for cell in numbers) else "."
+    points = all(_POINTS.fullmatch(cell) for cell in numbers if "." in cell)
+    return "," if has_comma and points else "."
 
 
 def _looks_like_header(first: list[str], second: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import lzma
 import stat
@@ -24,6 +25,10 @@ _COMPRESSED: tuple[tuple[bytes, Any], ...] = (
     (b"\xfd7zXZ\x00", lzma.open),
 )
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+AS_UTF8 = (  # the remedy in errors about other encodings
+    "write it as UTF-8, as iconv -f {0} -t UTF-8 does, or read it by pandas with encoding={0!r}"
+)
 _PIECE = 1 << 24  # bytes of text that are read before memory is looked at again
 _NUMBERS = 8.0  # bytes of numbers that a byte of text may stand for
 
@@ -48,20 +53,34 @@ class Input:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open for reading bytes, decompressed by content; damage found inside is a DataError."""
+        """Open for reading bytes, decompressed by content; damage found inside is a DataError.
+
+        UTF-16 text with a byte order mark is read as UTF-8.
+        """
         with self.damage_reported(), self._open_raw() as raw:
             opener = _opener(raw)
             raw.seek(0)
             with nullcontext(raw) if opener is None else opener(raw) as stream:
-                yield stream
+                is_wide = stream.read(2) in _UTF16
+                stream.seek(0)
+                yield codecs.EncodedFile(stream, "utf-8", "utf-16") if is_wide else stream
 
     @property
     def is_plain(self) -> bool:
-        """Whether the file can be read as it is: it is no member and not compressed."""
+        """Whether the file can be read as it is: no member, not compressed and not UTF-16."""
         if self.member is not None:
             return False
         with self.path.open("rb") as file:
-            return _opener(file) is None
+            return _opener(file) is None and not self.is_wide
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the content, decompressed, begins with the byte order mark of UTF-16."""
+        with self.damage_reported(), self._open_raw() as raw:
+            opener = _opener(raw)
+            raw.seek(0)
+            with nullcontext(raw) if opener is None else opener(raw) as stream:
+                return bool(stream.read(2) in _UTF16)
 
     def pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
         """The rest of an opened text in pieces, while memory has room for all of it.
@@ -103,6 +122,8 @@ class Input:
             yield
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             raise
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self} is not whole UTF-16 text ({error.reason})") from None
         except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
             raise DataError(f"{self}: the file is truncated or damaged ({error})") from error
 

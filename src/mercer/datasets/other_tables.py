@@ -12,7 +12,7 @@ from typing import Any
 
 from mercer._runtime.arrays import check_memory
 
-from .arrow import first_line, pyarrow
+from .arrow import first_line, plain_table, pyarrow
 from .base import DataError
 from .files import Input
 from .tables import without_index
@@ -66,7 +66,7 @@ class OtherColumns:
         self.source = source
         size = float(os.path.getsize(source.path))
         check_memory(_GROWTH * size, f"the table in {source}", "convert it to Parquet")
-        self._table = _READERS[kind](source)
+        self._table = plain_table(_READERS[kind](source))
         self.n_rows: int = self._table.num_rows
         self.names = without_index(source, self._table.column_names)
 
@@ -75,7 +75,11 @@ class OtherColumns:
         return self._table.select(self.names)
 
     def pieces(
-        self, columns: list[str], as_text: Collection[str] = (), mixed: bool = False
+        self,
+        columns: list[str],
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        numbers: Collection[str] = (),
     ) -> Iterator[Any]:
         """Some columns, a number of rows at a time, as tables."""
         for batch in self._table.select(columns).to_batches(_ROWS):

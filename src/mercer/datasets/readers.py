@@ -22,7 +22,7 @@ from mercer._runtime.sparse import check_shape, compressed, sound
 from .arrow import near
 from .base import DataError, Table
 from .csv_text import CsvText
-from .files import Input, existing
+from .files import AS_UTF8, Input, existing
 from .libsvm import looks_like_libsvm, read_libsvm
 from .other_tables import OtherColumns, other_format
 from .tables import ParquetColumns, read_columns, read_csv
@@ -61,8 +61,8 @@ def read(
     Formats are LIBSVM text, CSV, Parquet, NPZ, Feather, JSON (a list of objects), JSON lines and
     the first sheet of an Excel workbook.
 
-    Text may be compressed (gzip, bzip2, xz). Missing and infinite values raise an error unless
-    ``raw``, as few estimators take them.
+    Text is UTF-8, or UTF-16 with a byte order mark, and may be compressed (gzip, bzip2, xz).
+    Missing and infinite values raise an error unless ``raw``, as few estimators take them.
 
     Parameters
     ----------
@@ -186,6 +186,11 @@ def _format(source: Input) -> str:
         return other
     if suffix in (".npz", *_PARQUET_SUFFIXES):
         raise DataError(f"{source} is not {suffix[1:].upper()} by its content")
+    if 3 * start[1::2].count(0) > len(start) or 3 * start[::2].count(0) > len(start):
+        raise DataError(
+            f"{source} looks like UTF-16 text without a byte order mark; "
+            f"{AS_UTF8.format('utf-16-le')}"
+        )
     if b"\0" in start or start.startswith(b"PK\x03\x04"):
         raise DataError(f"{source} is none of the formats that can be read: {_FORMATS}")
     if suffix in _CSV_SUFFIXES:

@@ -12,10 +12,20 @@ import numpy as np
 
 from mercer._runtime.arrays import check_memory, chunk_bytes
 
-from .arrow import first_line, is_number, is_text, listed, near, pyarrow, refuse_repeated
+from .arrow import (
+    first_line,
+    is_number,
+    is_text,
+    listed,
+    near,
+    plain_table,
+    pyarrow,
+    refuse_repeated,
+)
 from .base import DataError, Table
 from .csv_text import CsvText
 from .files import Input
+from .number_columns import as_numbers, text_among_numbers
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
@@ -70,10 +80,14 @@ class ParquetColumns:
                 f"the table in {self.source}",
                 "read fewer columns of it by memory_mapped, or write it in parts",
             )
-            return file.read().select(self.names)
+            return plain_table(file.read().select(self.names))
 
     def pieces(
-        self, columns: list[str], as_text: Collection[str] = (), mixed: bool = False
+        self,
+        columns: list[str],
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        numbers: Collection[str] = (),
     ) -> Iterator[Any]:
         """Some columns, a number of rows at a time, as tables."""
         n_rows = max(1, min(_ROWS, int(chunk_bytes() / (_CELL * len(columns)))))
@@ -104,7 +118,7 @@ def parquet_pieces(source: Input, columns: list[str], n_rows: int) -> Iterator[A
     arrow = pyarrow()
     with parquet_file(source) as file:
         for batch in file.iter_batches(n_rows, columns=columns):
-            yield arrow.Table.from_batches([batch])
+            yield plain_table(arrow.Table.from_batches([batch]))
 
 
 def parquet_columns(
@@ -189,6 +203,7 @@ def feature_columns(
 
 def number_matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
     """The features as one array."""
+    _refuse_texts(source, table, features)
     X = np.empty((table.num_rows, len(features)), dtype=number_type(source, table.schema, features))
     faults = Faults(source, features)
     for j, name in enumerate(features):
@@ -196,6 +211,18 @@ def number_matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
         faults.look_at(j, X[:, j])
     faults.report()
     return X
+
+
+def _refuse_texts(source: Input, table: Any, features: list[str]) -> None:
+    """Raise for a column of numbers and texts, and name the first text."""
+    for name in features:
+        column = table.column(name)
+        if is_text(column.type) and (cell := text_among_numbers(column)):
+            row, text = cell
+            raise DataError(
+                f"{source}: column {name} is not numeric: row {row} holds {text!r}; encode or "
+                "leave out such columns"
+            )
 
 
 def number_type(source: Input, schema: Any, features: list[str]) -> Any:
@@ -309,13 +336,8 @@ def target_of(source: Input, name: str, column: Any) -> np.ndarray:
         column = column.cast(column.type.value_type)
     if is_text(column.type):
         text = compute.utf8_trim_whitespace(column)
-        text = column = compute.if_else(compute.equal(text, ""), None, text)
-        for kind in (arrow.int64(), arrow.float64()):
-            try:
-                column = text.cast(kind)
-                break
-            except arrow.ArrowInvalid:
-                continue
+        text = compute.if_else(compute.equal(text, ""), None, text)
+        column = as_numbers(text, ".", f"{source}: the target {name!r}")
     has_numbers = is_number(column.type)
     if arrow.types.is_temporal(column.type):
         raise DataError(f"{source}: the target {name!r} holds dates or times; {OF_DATES}")

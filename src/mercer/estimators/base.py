@@ -22,7 +22,7 @@ from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
-from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types
+from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
 from mercer.estimators.precomputed import rows_of_fit
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
 from mercer.estimators.probabilities import calibrate
@@ -284,7 +284,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         if is_plain(X, self):
             return X
         X = sound(X)
-        return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
+        with naming_remedy(self, X):
+            return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 
     def _input_kind(self) -> str:
         """Kind of X of a fit: ``NUMBERS``, ``TEXTS`` or ``MATRIX``."""

@@ -221,7 +221,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         if not is_plain(X, self):
             X, accept = sound(X), False if self._has_matrix() else "csr"
             options = {"accept_sparse": accept, "dtype": float_types(X), "order": "C"}
-            X = validate_data(self, X, reset=False, **options)
+            with naming_remedy(self, X):
+                X = validate_data(self, X, reset=False, **options)
         out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
         # Support vectors are float64 where coefficients are so large that they cancel.
         coef = self.dual_coef_.T.astype(np.result_type(X.dtype, self.support_vectors_.dtype))
@@ -337,7 +338,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         else:
             self._stated_kernel()
             options = {"accept_sparse": "csr", "dtype": float_types(X), "order": "C"}
-            with naming_remedy(self):
+            with naming_remedy(self, X):
                 X, y = validate_data(self, X, y, **options)
         check_classification_targets(y)
         return X, y

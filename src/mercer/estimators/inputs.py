@@ -48,7 +48,7 @@ def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDAr
         return X, y
     if kind == NUMBERS and not isinstance(X, PreparedRows):
         X = sound(X)
-        with naming_remedy(model):
+        with naming_remedy(model, X):
             return validate_data(model, X, y, accept_sparse="csr", dtype=float_types(X), **options)
     if not isinstance(X, PreparedRows):  # which their maker has checked
         X = checked_texts(X, "X")
@@ -60,17 +60,34 @@ def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDAr
 
 
 @contextmanager
-def naming_remedy(model: Any) -> Iterator[None]:
-    """Say which class takes the texts that the checks of rows of numbers refuse."""
+def naming_remedy(model: Any, X: Any) -> Iterator[None]:
+    """Say where X holds a text and which class takes it, where the checks of numbers refuse it."""
     try:
         yield
     except ValueError as error:
         if not str(error).startswith("could not convert string"):
             raise
         raise ValueError(
-            f"X must hold numbers; {error}. make_pipeline(TablePreparer(), "
+            f"X must hold numbers; {error}{_place_of_text(X)}. make_pipeline(TablePreparer(), "
             f"{type(model).__name__}()) takes texts, dates and missing cells."
         ) from None
+
+
+def _place_of_text(X: Any) -> str:
+    """The row and the column of the first cell that is no number; "" if X is no table."""
+    names = list(getattr(X, "columns", ()))
+    cells = np.asarray(X, dtype=object)
+    if cells.ndim != 2:
+        return ""
+    for row, column in np.ndindex(cells.shape):
+        cell = cells[row, column]
+        if isinstance(cell, str):
+            try:
+                float(cell)
+            except ValueError:
+                name = repr(str(names[column])) if names else column
+                return f" in row {row} of column {name}"
+    return ""
 
 
 def in_memory(X: Any) -> Any:

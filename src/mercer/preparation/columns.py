@@ -18,11 +18,20 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._runtime.messages import shown, too_large
+from mercer._runtime.numerals import warn_of_thousands
 from mercer._runtime.rows import FarRows
 from mercer._runtime.sparse import floats_of, sound
 from mercer._runtime.validation import is_plain
 from mercer.preparation.frames import frame_of, in_order
-from mercer.preparation.recognition import format_of, is_date, is_nothing, read_as
+from mercer.preparation.recognition import (
+    COMMA,
+    Unit,
+    format_of,
+    is_date,
+    is_nothing,
+    read_as,
+    unit_of,
+)
 
 __all__ = ["Columns", "Labels", "Reading", "checked_table", "column_names", "read"]
 
@@ -91,7 +100,7 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     if frame is not None:
         names = getattr(estimator, "feature_names_in_", None)
         if not reset and names is not None and all(isinstance(n, str) for n in frame.columns):
-            frame = in_order(frame, names.tolist())
+            frame = in_order(frame, names.tolist(), getattr(estimator, "_unused_columns", list))
         validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
         check_array(np.empty(frame.shape, dtype=np.bool_), dtype=None, estimator=estimator)
         return frame
@@ -140,7 +149,7 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> Columns:
         if like is not None:
             value = _as_before(value, like.kinds[place], like.formats[place], names[place], column)
         elif is_text and isinstance(value, Labels):
-            value, columns.formats[place] = _recognised(value)
+            value, columns.formats[place] = _recognised(value, names[place])
         if isinstance(value, Labels):
             columns.labels[place] = value
         elif value.dtype.kind == "M":
@@ -195,12 +204,14 @@ def _of_series(column: nw.Series, name: str) -> tuple[Any, bool]:
         return column.cast(nw.Datetime("us")).to_numpy().astype("datetime64[us]"), False
     if dtype == nw.Duration:
         return column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6, False
-    if dtype.is_nested() or dtype == nw.Binary:
+    if dtype.is_nested():
         raise _useless(name, str(dtype))
     if dtype == nw.Unknown:  # a column of zeros only, as pandas has them without storing zeros
-        values = np.asarray(column.to_native())
+        native = column.to_native()
+        kind = getattr(native, "dtype", getattr(native, "type", dtype))
+        values = np.asarray(native)
         if values.dtype.kind not in "biuf":
-            raise _useless(name, str(getattr(column.to_native(), "dtype", dtype)))
+            raise _useless(name, str(kind))
         return _floats(values), False
     if dtype in (nw.Categorical, nw.Enum):  # called labels by whom the table is from
         missing = column.is_null().to_numpy()
@@ -267,9 +278,12 @@ def _labels(present: list, missing: NDArray[np.bool_]) -> Labels:
     return Labels(texts, codes)
 
 
-def _recognised(labels: Labels) -> tuple[Any, str]:
+def _recognised(labels: Labels, column: str) -> tuple[Any, str]:
     """Numbers or dates that the texts stand for, and their format; else the labels and ""."""
     name = format_of(labels.texts)
+    if name.endswith(COMMA):
+        present = [text for text in labels.texts if not is_nothing(text)]
+        warn_of_thousands(present, f"column {column!r}")
     return (_in_format(labels, name), name) if name else (labels, "")
 
 
@@ -283,6 +297,8 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
     """A column, read as ``value``, as the kind it was when the table was met first."""
     is_labels = isinstance(value, Labels)
     met = "label" if is_labels else "date" if value.dtype.kind == "M" else "number"
+    if met == kind == "number" and (unit := unit_of(form)) and not _holds_spans(column):
+        return _in_unit(value, unit, name)
     if met == kind:
         return value
     if met == "number" and np.isnan(value).all():  # nothing is known of any row
@@ -294,16 +310,73 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
         cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
         # Floats would make one label of two whole numbers beyond 2**53.
         return _labels([c for c, gone in zip(cells, missing, strict=True) if not gone], missing)
+    wrong = f"{met}s"
     if is_labels:
         known = form or format_of(value.texts)
         if known and is_date(known) == (kind == "date"):
-            read_now = _in_format(value, known)
+            _refuse_unit(value, form, known, name)
+            read_now = _in_format_or_bare(value, known, name)
             unread = np.isnat(read_now) if kind == "date" else np.isnan(read_now)
-            wrong = _wrong_text(value, unread)
-            if wrong is None or not unread.all():
-                _warn_of(wrong, kind, name)
+            text = _wrong_text(value, unread)
+            if text is None or not unread.all():
+                _warn_of(text, kind, name)
                 return read_now
-    raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {met}s.")
+        wrong = _first_wrong(value, kind)
+    raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {wrong}.")
+
+
+def _holds_spans(column: Any) -> bool:
+    """Whether cells are time spans, whose unit is known, and not numbers."""
+    if isinstance(column, nw.Series):
+        return bool(column.dtype == nw.Duration)
+    if column.dtype.kind != "O":
+        return bool(column.dtype.kind == "m")
+    return any(isinstance(value, (timedelta, np.timedelta64)) for value in column.tolist())
+
+
+def _in_unit(numbers: NDArray, unit: Unit, name: str) -> NDArray:
+    """Numbers without the unit that the texts of the fit had, in that unit."""
+    known = numbers[np.isfinite(numbers)]
+    if len(known) and unit.word:
+        shown_number = f"{known[0]:g}"
+        warnings.warn(
+            f"column {name!r} held {unit.word} at fit and holds plain numbers, such as "
+            f"{shown_number}, which are read as {shown_number}{unit.sign}.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return numbers * unit.factor if unit.factor != 1.0 else numbers
+
+
+def _in_format_or_bare(labels: Labels, form: str, name: str) -> NDArray:
+    """Numbers or dates of every row, those of texts without the unit of the format included."""
+    values = _in_format(labels, form)
+    unit = unit_of(form)
+    if unit is None or not np.isnan(values).any():
+        return values
+    bare = np.where(np.isnan(values), _in_format(labels, unit.bare), np.nan)
+    return np.where(np.isnan(values), _in_unit(bare, unit, name), values)
+
+
+def _refuse_unit(labels: Labels, form: str, known: str, name: str) -> None:
+    """Raise if texts are percentages where the fit met plain numbers."""
+    unit = unit_of(known)
+    if not form and unit is not None and unit.factor != 1.0:
+        text = next(text for text in labels.texts if not is_nothing(text))
+        raise ValueError(
+            f"column {name!r} must hold plain numbers, as it did at fit; it holds {unit.word}, "
+            f"such as {shown(text)}: write them as numbers in the unit of the fit."
+        )
+
+
+def _first_wrong(labels: Labels, kind: str) -> str:
+    """The first cell that is no number or date, and its row."""
+    for row, code in enumerate(labels.codes.tolist()):
+        text = labels.texts[code] if code >= 0 else ""
+        form = "" if is_nothing(text) else format_of([text])
+        if not is_nothing(text) and (not form or is_date(form) != (kind == "date")):
+            return f"{shown(text)} in row {row}"
+    return "labels"
 
 
 def _wrong_text(labels: Labels, unread: NDArray[np.bool_]) -> str | None:

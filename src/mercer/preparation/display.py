@@ -15,6 +15,7 @@ __all__ = ["TellsColumns", "left_out", "reasons", "table_of_columns"]
 
 _TOLD = 5  # columns left out that a warning names
 
+_NOTHING = "nothing: "  # before the reason why a column is left out
 _ROWS = 100  # columns that are shown
 _LETTERS = 120  # of the names of what a column became
 
@@ -28,6 +29,12 @@ class TellsColumns:
     def columns_(self) -> dict[str, NDArray]:
         """Columns of a table, of equal lengths, by their headings."""
         raise NotImplementedError
+
+    def _unused_columns(self) -> list[str]:
+        """Names of the input columns that nothing is made of; rows may come without them."""
+        columns = self.columns_
+        became = zip(columns["column"], columns["became"], strict=True)
+        return [str(name) for name, what in became if what.startswith(_NOTHING)]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
@@ -81,7 +88,7 @@ def table_of_columns(
     the reason why there is none, or "".
     """
     became = [
-        f"nothing: it {why}" if why else ", ".join(made[origins == place])
+        f"{_NOTHING}it {why}" if why else ", ".join(made[origins == place])
         for place, why in enumerate(left_out)
     ]
     found = {"column": names, "kind": kinds, "format": formats, "became": became}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.messages import shown
+from mercer.datasets.arrow import plain_column, plain_table
 
 __all__ = ["frame_of", "in_order", "rows_of"]
 
@@ -22,7 +23,7 @@ def frame_of(X: Any) -> nw.DataFrame | None:
     Queries (lazy frames of polars, relations of DuckDB) are run.
     """
     if isinstance(X, nw.DataFrame):
-        return X
+        return _with_plain_types(X)
     if isinstance(X, np.ndarray):
         return None
     try:
@@ -33,11 +34,34 @@ def frame_of(X: Any) -> nw.DataFrame | None:
         raise ValueError(f"X must name every column once; {twice!r} stands twice.") from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    return frame if isinstance(frame, nw.DataFrame) else None
+    return _with_plain_types(frame) if isinstance(frame, nw.DataFrame) else None
 
 
-def in_order(frame: nw.DataFrame, names: Sequence[str]) -> nw.DataFrame:
+def _with_plain_types(frame: nw.DataFrame) -> nw.DataFrame:
+    """A frame of PyArrow, or of pandas with columns of PyArrow, without types that few take."""
+    table = frame.to_native()
+    if frame.implementation.is_pyarrow():
+        plain = plain_table(table)
+        return frame if plain is table else nw.from_native(plain, eager_only=True)
+    if frame.implementation.is_pandas():
+        places = [i for i, kind in enumerate(table.dtypes) if hasattr(kind, "pyarrow_dtype")]
+        changed = {}
+        for name in (table.columns[place] for place in places):
+            cells = table[name].array
+            column = cells.__arrow_array__()
+            plain = plain_column(column)
+            if plain is not column:
+                changed[name] = type(cells)(plain)
+        return nw.from_native(table.assign(**changed), eager_only=True) if changed else frame
+    return frame
+
+
+def in_order(
+    frame: nw.DataFrame, names: Sequence[str], unused: Callable[[], Sequence[str]] = list
+) -> nw.DataFrame:
     """The columns that were there at fit, in their order then; others are left out.
+
+    ``unused`` returns the columns that need not be there: missing ones are filled with NaN.
 
     Raises
     ------
@@ -46,6 +70,11 @@ def in_order(frame: nw.DataFrame, names: Sequence[str]) -> nw.DataFrame:
     """
     present = set(frame.columns)
     lacking = [name for name in names if name not in present]
+    if lacking:
+        spared = set(unused())
+        fill = [nw.lit(float("nan")).alias(name) for name in lacking if name in spared]
+        lacking = [name for name in lacking if name not in spared]
+        frame = frame.with_columns(*fill) if fill and not lacking else frame
     if lacking:
         more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
         raise ValueError(

@@ -46,10 +46,11 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     column of 0 and 1 per label or, if there are many labels, the mean target of the label. Dates
     become a number of days and positions in the year, the week and the day. Columns whose strings
     all read as numbers (also with currency, percent signs and separators), booleans, dates or time
-    spans are read as such. Columns whose strings mostly begin with a number ("23.4 kmpl") give this
-    number beside their labels. Columns of free text become the predictions of a linear model on
-    their word counts. Constant columns, repeated columns and row identifiers are left out with a
-    warning. CSR matrices are only scaled, each column by its largest absolute value.
+    spans are read as such in the unit of the fit; codes such as 00501 are labels. Columns whose
+    strings mostly begin with a number ("23.4 kmpl") give this number beside their labels. Columns
+    of free text become the predictions of a linear model on their word counts. Constant columns,
+    repeated columns and row identifiers are left out with a warning. CSR matrices are only scaled,
+    each column by its largest absolute value.
 
     Parameters
     ----------
@@ -90,7 +91,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         Kind of each input column: "number", "label" or "date".
     formats_ : list of str
         Format of each column of strings that are numbers or dates, such as "percent" or "date,
-        month first"; "" for labels and for columns without strings.
+        month first"; "" for labels and for columns without strings. ``transform`` reads plain
+        numbers in this unit, with a warning, and refuses percentages where the fit had none.
     columns_ : dict of ndarray
         Table of the input columns: "column", "kind", "format" and "became", the names of the output
         columns or the reason why there is none.
@@ -265,7 +267,6 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._transformed(X)
 
     def _transformed(self, X: Any) -> NDArray:
-        """Transform rows that are checked."""
         return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
 
     def _transform_columns(self, columns: Columns) -> NDArray:
@@ -290,8 +291,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         """
         self._check_fitted()
         # Those of a map of a column to a column: given, remembered or numbered.
-        given = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        names = [str(name) for name in given]
+        names = list(map(str, OneToOneFeatureMixin.get_feature_names_out(self, input_features)))
         if self.sparse_scaler_ is not None:
             return np.array(names, dtype=object)
         inputs = [names[place] for place in self._number_places_]
@@ -317,8 +317,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             for place, kind in enumerate(self.kinds_)
         ]
         left_out = getattr(self, "_left_out_", [""] * len(names))
-        made = self.get_feature_names_out(), self.origins_
-        return table_of_columns(names, kinds, self.formats_, left_out, *made)
+        made = self.get_feature_names_out()
+        return table_of_columns(names, kinds, self.formats_, left_out, made, self.origins_)
 
     @property
     def has_few_integers(self) -> bool:
@@ -390,8 +390,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         """Say once which columns with names nothing is made of."""
         if not hasattr(self, "feature_names_in_"):  # pixels that are always black, for example
             return
-        told = left_out(self._names(), self._left_out_)
-        if told:
+        if told := left_out(self._names(), self._left_out_):
             warnings.warn(told, UserWarning, stacklevel=3)
 
     # -- columns -----------------------------------------------------------------------------

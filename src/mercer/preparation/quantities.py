@@ -67,8 +67,9 @@ class Quantities:
     """Numbers that most texts of a column begin with, such as "23.4 kmpl" or "2100 - 2850".
 
     A text is read if its form, the text with ``#`` for every number, is one of the common forms of
-    the column. A range gives its middle and its width, "1.2 Lacs" the product, and units of one
-    dimension are converted to the commonest one. A text that cannot be read is a missing number.
+    the column, or a number alone. A range gives its middle and its width, "1.2 Lacs" the product,
+    and units of one dimension are converted to the commonest one. A text that cannot be read is a
+    missing number.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class Quantities:
 
     def _found(self, texts: Sequence[str]) -> list[list[_Quantity]]:
         """Quantities of every text, none if its form is not known."""
-        known = set(self.forms)
+        known = {*self.forms, "#"}
         folded = [_folded(text) for text in texts]
         return [_read(text) if _form(text) in known else [] for text in folded]
 

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CODES", "FORMATS", "MONEY", "format_of", "is_date", "is_nothing", "read_as"]
+from mercer._runtime.numerals import are_thousands, is_code, with_point
+
+__all__ = [
+    "CODES",
+    "COMMA",
+    "FORMATS",
+    "MONEY",
+    "Unit",
+    "format_of",
+    "is_date",
+    "is_nothing",
+    "read_as",
+    "unit_of",
+]
 
 _SAMPLE = 1000  # different texts that have to agree on a format
 _NOTHING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none", "nat", "<na>", "#n/a"})
@@ -18,6 +31,7 @@ _SIGN = r"(?P<sign>[+\-\u2212]?)"
 _POINT = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _COMMAS = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?"  # 1,234.5
 _DECIMAL_COMMA = r"(?:\d{1,3}(?:[.\u0020\u00a0\u202f]\d{3})+|\d+)(?:,\d*)?"  # 1.234,5
+COMMA = ", 1.234,5"  # end of the names of formats with a decimal comma
 MONEY = "$€£¥₹₩₽₺"
 CODES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "SEK", "NOK", "DKK", "PLN")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -53,7 +67,7 @@ def format_of(texts: Sequence[str]) -> str:
     ----------
     texts : sequence of str
         The different ones of a column; what stands for nothing ("NA", "?", …) does not count. Of
-        many a sample spread over all decides.
+        many a sample spread over all decides. Texts with a digit behind a leading zero are labels.
 
     Returns
     -------
@@ -61,14 +75,15 @@ def format_of(texts: Sequence[str]) -> str:
         A key of ``FORMATS``.
     """
     present = [text for text in texts if not is_nothing(text)]
-    if not present:
+    if not present or any(map(is_code, present)):
         return ""
     step = max(1, len(present) // _SAMPLE)
     sample = present[::step][:_SAMPLE]
     # Most formats are refused by one text.
     for name, read in FORMATS.items():
         if read(sample[:1])[0] is not None and all(known is not None for known in read(sample)):
-            return name
+            has_points = f"{name}{COMMA}" in FORMATS and name != "percent"
+            return f"{name}{COMMA}" if has_points and are_thousands(present) else name
     return ""
 
 
@@ -84,6 +99,26 @@ def read_as(texts: Sequence[str], name: str) -> NDArray:
 def is_date(name: str) -> bool:
     """Whether texts of this format are dates."""
     return name.startswith("date")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a format, and how numbers without it are read."""
+
+    bare: str  # format of numbers without the unit
+    factor: float = 1.0  # of a number in this unit
+    word: str = ""  # for texts with the unit; "" where a number without it is as clear
+    sign: str = ""  # behind a number
+
+
+def unit_of(name: str) -> Unit | None:
+    """The unit of a format: percent, a currency or seconds; None for numbers and dates."""
+    if name == "time span":
+        return Unit("number", word="time spans", sign=" s")
+    unit, comma, manner = name.partition(", ")
+    if unit == "percent":
+        return Unit(f"number{comma}{manner}", 0.01, "percentages", " %")
+    return Unit(f"number{comma}{manner}") if unit in (*MONEY, *CODES) else None
 
 
 def is_nothing(text: str) -> bool:
@@ -140,10 +175,6 @@ def _plain(body: str) -> str:
 
 def _without_commas(body: str) -> str:
     return body.replace(",", "")
-
-
-def _with_point(body: str) -> str:
-    return re.sub(r"[.\s\u00a0\u202f]", "", body).replace(",", ".")
 
 
 def _truths(texts: Sequence[str]) -> list[_Number | None]:
@@ -221,7 +252,7 @@ def _formats() -> Iterator[tuple[str, _Reader]]:
     bodies = {
         "": (_POINT, _plain),
         ", 1,234.5": (f"(?:{_COMMAS}|{_POINT})", _without_commas),
-        ", 1.234,5": (_DECIMAL_COMMA, _with_point),
+        COMMA: (_DECIMAL_COMMA, with_point),
     }
     yield "true or false", _truths
     for manner, (body, tidy) in bodies.items():

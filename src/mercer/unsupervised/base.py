@@ -86,7 +86,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
         if self._takes_texts():
             return checked_texts(X)
         X = sound(X)
-        with naming_remedy(self):
+        with naming_remedy(self, X):
             return validate_data(
                 self, X, accept_sparse="csr", dtype=float_types(X), order="C", reset=reset
             )

@@ -1,0 +1,55 @@
+"""Rules of written numbers: points between thousands, and digits that are codes."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterable
+
+__all__ = ["are_thousands", "is_code", "warn_of_thousands", "with_point"]
+
+_CODE = re.compile(r"\s*[+\-\u2212]?0\d+(?:[.,]\d+)?\s*")
+# A number below 1000, or points between its thousands; with a unit or without.
+_POINTED = re.compile(r"[^\d.,]*(?:[1-9]\d{0,2}(?P<groups>(?:\.\d{3})+)|0|[1-9]\d{0,2})[^\d.,]*")
+_BETWEEN_THOUSANDS = re.compile(r"[.\s\u00a0\u202f]")
+
+
+def is_code(text: str) -> bool:
+    """Whether a digit follows a leading zero, as in post codes, accounts and phone numbers."""
+    return _CODE.fullmatch(text) is not None
+
+
+def are_thousands(texts: Iterable[str]) -> bool:
+    """Whether the points of numbers stand between thousands, as in "1.001" beside "999".
+
+    True if every point has three digits behind it and no leading zero, and numbers without a point
+    occur and are below 1000. Fractions rounded to three digits have shorter ones among them, or a
+    point in every number.
+    """
+    has_point = has_none = False
+    for text in texts:
+        match = _POINTED.fullmatch(text)
+        if match is None:
+            return False
+        has_point |= match["groups"] is not None
+        has_none |= match["groups"] is None
+    return has_point and has_none
+
+
+def with_point(text: str) -> str:
+    """A number with a decimal comma, without its thousands separators and with a decimal point."""
+    return _BETWEEN_THOUSANDS.sub("", text).replace(",", ".")
+
+
+def warn_of_thousands(texts: Collection[str], place: str) -> None:
+    """Say that points were read as between thousands, where they might be decimal ones."""
+    if are_thousands(texts) and all(text.count(".") < 2 for text in texts):
+        pointed = next(text.strip() for text in texts if "." in text)
+        plain = next(text.strip() for text in texts if "." not in text)
+        warnings.warn(
+            f"{place} holds {pointed!r} beside {plain!r}: points are read as between thousands, "
+            f"{pointed!r} as {pointed.replace('.', '')!r}; convert the column to numbers if they "
+            "are decimal points.",
+            UserWarning,
+            stacklevel=2,
+        )
