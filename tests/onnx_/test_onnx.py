@@ -292,6 +292,15 @@ def test_raw_tables_are_prepared_as_before(settings, tables):
         assert_close(run(preparer, new)["variable"], wanted, 1e-6)  # of numbers in float32
 
 
+@pytest.mark.parametrize("known", [["a", "b"], ["a", None], ["a", "b", "c"], ["a", "b", None]])
+def test_unknown_labels_are_those_of_the_preparer(known):
+    fitted = np.array([known, known], dtype=object).reshape(-1, 1)
+    new = np.array([["a"], ["z"], [None], ["b"]], dtype=object)
+    for y in (np.arange(len(fitted)) / 3, None):
+        preparer = TablePreparer().fit(fitted, y)
+        assert_close(run(preparer, new)["variable"], preparer.transform(new), 1e-12)
+
+
 def test_days_of_four_centuries_are_in_their_place_of_the_year():
     day = np.timedelta64(36 * 3600 + 1, "s")
     dates = np.datetime64("1700-01-01T00:00:00", "us") + day * np.arange(100_000)
