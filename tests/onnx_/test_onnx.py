@@ -192,6 +192,14 @@ def test_other_regressors_are_exported(model):
     assert_exported(model.fit(X, np.exp(Y)))
 
 
+def test_targets_far_from_zero_keep_their_digits():
+    model = KernelRegressor("exact").fit(X, Y.astype(np.float64) + 1.7e9)
+    far = run(model, NEW)["variable"]
+    assert far.dtype == np.float64
+    assert_close(far - 1.7e9, model.predict(NEW) - 1.7e9, 1e-4)
+    assert run(model.fit(X, Y), NEW)["variable"].dtype == np.float32  # as the targets
+
+
 @pytest.mark.parametrize(
     "model",
     [

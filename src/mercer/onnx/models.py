@@ -63,7 +63,7 @@ def first_part(model: Any) -> Any:
 def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     """Add a fitted model to the graph; returns its outputs by name.
 
-    Of a regressor "variable" (n, k); of a classifier "label" (n,) and "probabilities"
+    Of a regressor "variable" (n, k), of type double if its targets were; of a classifier "label" (n,) and "probabilities"
     (n, n_classes) or, where it models none, "scores", responses of the second of two classes
     (n, 1) or of all; of a transformer "variable" (n, D).
     """
@@ -72,7 +72,7 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     if isinstance(model, TRANSFORMERS):
         return {"variable": _transformed(graph, model, inputs)}
     if not is_classifier(model):
-        return {"variable": graph.cast(_predicted(graph, model, inputs), inputs.float_type)}
+        return {"variable": _predicted(graph, model, inputs)}
     scores = _predicted(graph, model, inputs)
     proba = _probabilities(graph, model, scores)
     second = {"scores": scores} if proba is None else {"probabilities": proba}
@@ -168,12 +168,18 @@ def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
         return _dual(graph, model, x)
     x = _scaled(graph, model.scaler_, x)
     result = responses(graph, model.feature_map_, x, _as_columns(model.map_coef_))
+    if is_classifier(model):
+        return graph.op("Add", result, _constants(model._intercept_, result))
+    # A mean target far from 0 needs its digits.
+    result = graph.cast(result, model._response_type(result.dtype))
     result = graph.op("Add", result, _constants(model._intercept_, result))
+    result = graph.cast(result, model._response_type(inputs.float_type))
     link = getattr(vars(model).get("_loss_"), "link", "identity")
-    if is_classifier(model) or link == "identity":
+    if link == "identity":
         return result
-    largest = float(np.finfo(inputs.float_type).max)
-    return graph.op("Min", graph.op("Exp", graph.cast(result, np.float64)), largest)
+    largest = float(np.finfo(result.dtype).max)
+    means = graph.op("Min", graph.op("Exp", graph.cast(result, np.float64)), largest)
+    return graph.cast(means, result.dtype)
 
 
 def _as_columns(coef: Any) -> NDArray:
