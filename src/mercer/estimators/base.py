@@ -20,7 +20,7 @@ from mercer._runtime.random import check_random_state
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import flag, float_type, is_plain
+from mercer._runtime.validation import counted, flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types
 from mercer.estimators.precomputed import rows_of_fit
@@ -109,7 +109,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         y : array of shape (n_samples,) or, for regression, (n_samples, n_outputs)
             Numbers for regression; labels of any type that sorts for classification.
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice.
+            Non-negative; a weight of two is the same as a row given twice. Weights whose sum is
+            below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
 
         Returns
         -------
@@ -119,7 +120,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
         target = self._target_kind.learned(self, y, weights)
         given = rows_of_fit(X) if self._input_kind() == MATRIX else X
-        rows = Rows(given, target.encoded(y, float_type(X)), weights).weighted()
+        rows = Rows(given, target.encoded(y, float_type(X)), counted(weights)).weighted()
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:

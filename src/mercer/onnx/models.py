@@ -63,9 +63,9 @@ def first_part(model: Any) -> Any:
 def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     """Add a fitted model to the graph; returns its outputs by name.
 
-    Of a regressor "variable" (n, k), of type double if its targets were; of a classifier "label" (n,) and "probabilities"
-    (n, n_classes) or, where it models none, "scores", responses of the second of two classes
-    (n, 1) or of all; of a transformer "variable" (n, D).
+    Of a regressor "variable" (n, k), of type double if its targets were; of a classifier "label"
+    (n,) and "probabilities" (n, n_classes) or, where it models none, "scores", responses of the
+    second of two classes (n, 1) or of all; of a transformer "variable" (n, D).
     """
     if isinstance(model, Pipeline):
         return outputs(graph, *_through(graph, model, inputs))

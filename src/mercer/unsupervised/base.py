@@ -20,7 +20,7 @@ from mercer._runtime.progress import CallbackSupportMixin
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import check_weights, positive_integer
+from mercer._runtime.validation import check_weights, counted, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
 from mercer.estimators.inputs import float_types, naming_remedy
@@ -133,8 +133,8 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
         return found.astype(np.float64)
 
     def _weighed(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray | None]:
-        """Those of checked rows whose weight is not 0, and these weights."""
-        weights = check_weights(sample_weight, X)
+        """Those of checked rows whose weight is not 0, and these weights as counts of rows."""
+        weights = counted(check_weights(sample_weight, X))
         if weights is None or weights.all():
             return X, weights
         return X[weights > 0], weights[weights > 0]

@@ -120,7 +120,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         X : array or CSR of shape (n, d), or texts
         y : ignored
         sample_weight : array of shape (n,) or None, default=None
-            Weights of the rows, >= 0; a weight of two is the same as a row given twice.
+            Weights of the rows, >= 0; a weight of two is the same as a row given twice. Weights
+            whose sum is below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
 
         Returns
         -------
