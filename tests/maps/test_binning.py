@@ -401,7 +401,7 @@ def test_inputs_too_far_from_0_to_be_numbered_are_refused(bins):
     map_ = RandomBinning(gamma=1.0, n_components=8, bins=bins, random_state=0)
     for far in (1e11, -1e11):
         with pytest.raises(ValueError, match=r"within 2\*\*31 bin widths of 0; input 1 has values"):
-            map_.fit(X + [0.0, far])
+            map_.fit(X + np.array([0.0, far]))
     with pytest.raises(ValueError, match="scale=True"):
         KernelRegressor(map_, scale=False).fit(X + 1e11, X[:, 0])
     assert KernelRegressor(map_).fit(X + 1e8, X[:, 0]).score(X + 1e8, X[:, 0]) > 0.8
