@@ -78,7 +78,8 @@ class NumericTarget:
         if not (model.fit_intercept and loss.link == "identity"):
             return cls(loss, np.zeros((), dtype))
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.average(np.asarray(y, np.float64), 0, weights)
+            # In rows: sums of columns that lie apart round differently.
+            mean = np.average(np.ascontiguousarray(y, np.float64), 0, weights)
             return cls(loss, np.asarray(mean, dtype=dtype))
 
     @staticmethod
