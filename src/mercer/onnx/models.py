@@ -156,7 +156,12 @@ def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
         raise ValueError(f"model must be one that ONNX can express; got a {type(model).__name__}.")
     model._check_fitted()
     if isinstance(model, AutoKernelMachine):
-        return _predicted(graph, model.best_estimator_, inputs)
+        result = _predicted(graph, model.best_estimator_, inputs)
+        positive = np.atleast_1d(getattr(model, "_are_positive_", False))
+        if not positive.any():
+            return result
+        least = np.where(positive, 0.0, np.finfo(result.dtype).min).astype(result.dtype)
+        return graph.op("Max", result, graph.constant(least[None]))
     if isinstance(model, LogTargetRegressor):
         return _smeared(graph, model, _predicted(graph, model.regressor_, inputs))
     if isinstance(model, MeanModel):
