@@ -274,3 +274,19 @@ def test_models_that_are_not_fitted_say_so_by_their_name(make):
             getattr(make(), name)(X)
     with pytest.raises(NotFittedError, match=f"This {make.__name__} instance is not fitted"):
         make().score(X, y)
+
+
+def test_predictions_and_intervals_of_targets_of_one_sign_keep_the_sign():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.maximum(X[:, 0] + 0.5 * rng.normal(size=150), 0.0)
+    new = rng.normal(size=(80, 2)) - 1.0
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert model.predict(new).min() >= 0
+    assert model.predict(new, [0.1, 0.5]).min() >= 0
+    low, high = model.predict_interval(new).T
+    assert low.min() >= 0
+    assert (low <= high).all()
+    both = AutoKernelRegressor(random_state=0).fit(X, np.column_stack([y, y - 1]))
+    assert both.predict(new)[:, 0].min() >= 0 > both.predict(new)[:, 1].min()
+    assert both.predict_interval(new)[:, 0].min() >= 0 > both.predict_interval(new)[:, 1].min()

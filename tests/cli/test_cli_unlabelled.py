@@ -74,13 +74,13 @@ def test_clusters_are_those_of_the_classes(data):
     command = ("cluster", "rows.parquet", "-k", 3, "--id", "key", "--seed", 3, "--out")
     said = json.loads(done(*command, "c.parquet", "--json"))
     written = pd.read_parquet("c.parquet")
-    expected = SpectralClustering(3, random_state=3).fit_predict(X)
+    expected = SpectralClustering(3, scale=False, random_state=3).fit_predict(X)
     assert written.columns.tolist() == ["key", "cluster"]
     assert written.key.tolist() == table().key.tolist()
     np.testing.assert_array_equal(written.cluster, expected)
     assert said == {"clusters": "c.parquet", "rows": 160, "sizes": np.bincount(expected).tolist()}
     done(*command, "c.csv", "--method", "kmeans")
-    means = KernelKMeans(3, feature_map="nystroem", random_state=3).fit_predict(X)
+    means = KernelKMeans(3, feature_map="nystroem", scale=False, random_state=3).fit_predict(X)
     np.testing.assert_array_equal(pd.read_csv("c.csv").cluster, means)
 
 
@@ -88,11 +88,12 @@ def test_chosen_columns_alone_decide(data):
     done("cluster", "rows.csv", "-k", 2, "--features", "area,place", "--out", "a.csv")
     done("cluster", "rows.csv", "-k", 2, "--drop", "key,day,note", "--out", "b.csv")
     X = TablePreparer(random_state=0).fit_transform(data[["area", "place"]])
-    expected = SpectralClustering(2, random_state=0).fit_predict(X)
+    expected = SpectralClustering(2, scale=False, random_state=0).fit_predict(X)
     np.testing.assert_array_equal(pd.read_csv("a.csv").cluster, expected)
     dropped = TablePreparer(random_state=0).fit_transform(data[["place", "area"]])
     np.testing.assert_array_equal(
-        pd.read_csv("b.csv").cluster, SpectralClustering(2, random_state=0).fit_predict(dropped)
+        pd.read_csv("b.csv").cluster,
+        SpectralClustering(2, scale=False, random_state=0).fit_predict(dropped),
     )
 
 
@@ -101,7 +102,7 @@ def test_outliers_are_those_of_the_class(data):
         done("outliers", "rows.parquet", "--id", "key", "--share", 0.1, "--out", "o.csv", "--json")
     )
     X = TablePreparer(random_state=0).fit_transform(data)
-    machine = OneClassKernel(0.1, feature_map="nystroem", random_state=0).fit(X)
+    machine = OneClassKernel(0.1, feature_map="nystroem", scale=False, random_state=0).fit(X)
     written = pd.read_csv("o.csv")
     assert written.columns.tolist() == ["key", "score", "is_outlier"]
     np.testing.assert_allclose(written.score, machine.score_samples(X), rtol=1e-12)
@@ -175,7 +176,11 @@ def test_pages_show_figures_and_columns(data):
     assert "Columns in which the clusters differ most" in clusters
     # The row with the smallest score stands first, under its name.
     X = TablePreparer(random_state=0).fit_transform(data)
-    scores = OneClassKernel(0.1, feature_map="nystroem", random_state=0).fit(X).score_samples(X)
+    scores = (
+        OneClassKernel(0.1, feature_map="nystroem", scale=False, random_state=0)
+        .fit(X)
+        .score_samples(X)
+    )
     assert outliers.split("<td>")[1].startswith(f"r{scores.argmin()}<")
     assert "p-value, adjusted (Holm)" in drift
     assert drift.split("<td>")[1].startswith("area<")

@@ -125,7 +125,7 @@ def test_counts_that_are_all_zero_have_a_small_mean(table):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_several_outputs_are_as_each_alone(dtype, table):
     X = table[0].astype(dtype)
-    both = np.column_stack([table[1]["poisson"], table[1]["tweedie"]])
+    both = np.column_stack([table[1]["poisson"], table[1]["tweedie"]]).astype(dtype)
     settings = {"loss": "poisson", "alpha": 0.01, "tol": 1e-5}
     predicted = KernelRegressor("linear", **settings).fit(X, both).predict(X)
     assert predicted.dtype == dtype
@@ -163,7 +163,7 @@ def test_powers_are_from_one_to_two():
 
 
 def test_means_beyond_the_range_of_floats_are_told(table):
-    X, y = table[0].astype(np.float32), table[1]["poisson"]
+    X, y = table[0].astype(np.float32), table[1]["poisson"].astype(np.float32)
     model = KernelRegressor("linear", loss="poisson", alpha=1e-6).fit(X, y)
     with pytest.warns(UserWarning, match="1 of 2 predicted means are beyond the range of float32"):
         predicted = model.predict(np.array([[1e4, 0, 0], [0, 0, 0]], dtype=np.float32))

@@ -393,3 +393,19 @@ def test_codes_that_fit_a_byte_are_narrowed_in_place():
     narrow = in_bytes(codes.copy())
     assert narrow.dtype == np.uint8
     np.testing.assert_array_equal(narrow, codes)
+
+
+@pytest.mark.parametrize("bins", ["exact", 64])
+def test_inputs_too_far_from_0_to_be_numbered_are_refused(bins):
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    map_ = RandomBinning(gamma=1.0, n_components=8, bins=bins, random_state=0)
+    for far in (1e11, -1e11):
+        with pytest.raises(ValueError, match=r"within 2\*\*31 bin widths of 0; input 1 has values"):
+            map_.fit(X + np.array([0.0, far]))
+    with pytest.raises(ValueError, match="scale=True"):
+        KernelRegressor(map_, scale=False).fit(X + 1e11, X[:, 0])
+    assert KernelRegressor(map_).fit(X + 1e8, X[:, 0]).score(X + 1e8, X[:, 0]) > 0.8
+    map_.fit(np.column_stack([X, np.full(90, 1e12)]))  # a constant tells no rows apart
+    outlier = X.copy()
+    outlier[0] = 1e12
+    map_.fit(outlier)

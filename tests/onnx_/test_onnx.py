@@ -192,6 +192,14 @@ def test_other_regressors_are_exported(model):
     assert_exported(model.fit(X, np.exp(Y)))
 
 
+def test_targets_far_from_zero_keep_their_digits():
+    model = KernelRegressor("exact").fit(X, Y.astype(np.float64) + 1.7e9)
+    far = run(model, NEW)["variable"]
+    assert far.dtype == np.float64
+    assert_close(far - 1.7e9, model.predict(NEW) - 1.7e9, 1e-4)
+    assert run(model.fit(X, Y), NEW)["variable"].dtype == np.float32  # as the targets
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -290,6 +298,15 @@ def test_raw_tables_are_prepared_as_before(settings, tables):
         wanted = preparer.transform(new)
         assert_close(run(preparer, new, fitted[:3])["variable"], wanted, 1e-11)
         assert_close(run(preparer, new)["variable"], wanted, 1e-6)  # of numbers in float32
+
+
+@pytest.mark.parametrize("known", [["a", "b"], ["a", None], ["a", "b", "c"], ["a", "b", None]])
+def test_unknown_labels_are_those_of_the_preparer(known):
+    fitted = np.array([known, known], dtype=object).reshape(-1, 1)
+    new = np.array([["a"], ["z"], [None], ["b"]], dtype=object)
+    for y in (np.arange(len(fitted)) / 3, None):
+        preparer = TablePreparer().fit(fitted, y)
+        assert_close(run(preparer, new)["variable"], preparer.transform(new), 1e-12)
 
 
 def test_days_of_four_centuries_are_in_their_place_of_the_year():

@@ -198,10 +198,32 @@ def test_a_whole_empty_column_and_an_empty_row_are_no_trouble():
 
 def test_few_labels_become_a_column_each_and_unseen_ones_none():
     table = pd.DataFrame({"city": ["Rome", "Oslo", "Lima", "Rome"]})
-    preparer = TablePreparer().fit(table)
+    preparer = TablePreparer().fit(table, [0.5, 1.5, 2.0, 0.1])
     assert preparer.get_feature_names_out().tolist() == ["city=Lima", "city=Oslo", "city=Rome"]
     new = pd.DataFrame({"city": ["Bonn", "Rome", None]})
     assert preparer.transform(new).tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("known", [["m", "f"], ["m", None], ["f", "m", "x"], ["f", "m", None]])
+def test_unknown_labels_are_as_far_from_one_label_as_from_another(known):
+    table = pd.DataFrame({"sex": [*known, *known], "size": np.arange(2.0 * len(known))})
+    preparer = TablePreparer("standard").fit(table, table["size"] / 3)
+    fitted = preparer.transform(table)[: len(known), 1:]
+    new = [["other", 0.0], *([["", 0.0], [None, 0.0]] if None not in known else [])]
+    for row in preparer.transform(pd.DataFrame(new, columns=["sex", "size"]))[:, 1:]:
+        distances = np.linalg.norm(fitted - row, axis=1)
+        np.testing.assert_allclose(distances, distances[0])
+        assert distances[0] > 0
+
+
+@pytest.mark.parametrize("known", [["m", "f"], ["m", None], ["f", "m", "x"], list("abcdefg")])
+def test_unknown_labels_without_targets_are_as_far_as_labels_from_each_other(known):
+    fitted = pd.DataFrame({"sex": known})
+    preparer = TablePreparer().fit(fitted)
+    rows = preparer.transform(fitted)
+    unknown = preparer.transform(pd.DataFrame({"sex": ["other"]}))
+    least = np.linalg.norm(rows[1] - rows[0])
+    assert (np.linalg.norm(rows - unknown, axis=1) >= least * (1 - 1e-12)).all()
 
 
 def test_missing_labels_of_the_fit_are_a_label():
@@ -245,9 +267,11 @@ def test_a_code_for_every_class_of_more_than_two():
 
 def test_many_labels_without_targets_are_counted():
     labels = np.repeat([f"l{i}" for i in range(30)], np.arange(1, 31)).astype(object)
-    out = TablePreparer().fit_transform(labels[:, None])[:, 0]
+    preparer = TablePreparer()
+    out = preparer.fit_transform(labels[:, None])[:, 0]
     assert (np.diff(out) >= 0).all()
     assert len(np.unique(out)) == 30
+    assert preparer.transform([["never met"]])[0, 0] < out.min()
 
 
 # dates

@@ -8,8 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.pipeline import make_pipeline
 
-from mercer import AutoKernelRegressor, KernelRegressor, LocalKernelRegressor, kernels
+from mercer import (
+    AutoKernelRegressor,
+    KernelRegressor,
+    LocalKernelRegressor,
+    TablePreparer,
+    kernels,
+)
 from mercer.statistics import drift_test, hsic_test, mmd_test
 from mercer.statistics.tests import _aggregated
 
@@ -148,6 +155,19 @@ def test_drift_of_the_inputs_of_a_model_is_found():
         assert (p_value < 0.02) == drifts
     local = LocalKernelRegressor(leaf_size=50, random_state=0).fit(normal(300, 3), normal(300))
     assert drift_test(local, normal(100, 3, seed=1) + 1, random_state=0).p_value < 0.02
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 40])
+def test_labels_unknown_to_the_fit_are_a_drift(n_labels):
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=300), rng.integers(0, n_labels, 300)
+    table = np.column_stack([x.astype(object), [f"l{label}" for label in labels]])
+    machine = KernelRegressor("nystroem", n_components=300, random_state=0)
+    model = make_pipeline(TablePreparer(), machine).fit(table, x + labels / n_labels)
+    new = table[:80].copy()
+    assert drift_test(model, new, random_state=0).p_value > 0.05
+    new[:, 1] = "never met"
+    assert drift_test(model, new, random_state=0).p_value < 0.05
 
 
 # -- wrong input -----------------------------------------------------------------------------------

@@ -70,7 +70,9 @@ def test_kernel_k_means_is_lloyds_algorithm_in_the_space_of_the_features(
     feature_map, count, monkeypatch
 ):
     seen = starts(monkeypatch)
-    model = KernelKMeans(count, feature_map=feature_map, n_init=3, tol=0, random_state=0).fit(BLOBS)
+    model = KernelKMeans(
+        count, feature_map=feature_map, n_init=3, tol=0, random_state=0, scale=False
+    ).fit(BLOBS)
     fitted = model.feature_map_
     new = BLOBS[:40] + 0.3
     if type(fitted) is maps.ExactKernel and fitted.normalization_ is None:
@@ -101,8 +103,12 @@ def test_a_weight_of_two_is_a_row_given_twice_for_k_means(feature_map, monkeypat
     first = np.random.default_rng(1).integers(0, 4, len(BLOBS))
     seeds = iter([first[weights > 0], first.repeat(weights)])
     monkeypatch.setattr(KernelKMeans, "_seeded", lambda *_: next(seeds))
-    weighted = KernelKMeans(4, n_init=1, tol=0, **settings).fit(BLOBS, sample_weight=weights)
-    repeated = KernelKMeans(4, n_init=1, tol=0, **settings).fit(BLOBS.repeat(weights, axis=0))
+    weighted = KernelKMeans(4, n_init=1, tol=0, **settings, scale=False).fit(
+        BLOBS, sample_weight=weights
+    )
+    repeated = KernelKMeans(4, n_init=1, tol=0, **settings, scale=False).fit(
+        BLOBS.repeat(weights, axis=0)
+    )
     assert weighted.inertia_ == pytest.approx(repeated.inertia_, rel=1e-8)
     np.testing.assert_array_equal(weighted.labels_, repeated.predict(BLOBS))
 
@@ -110,15 +116,15 @@ def test_a_weight_of_two_is_a_row_given_twice_for_k_means(feature_map, monkeypat
 @pytest.mark.parametrize("feature_map", ["exact", "fourier", "binning"])
 def test_k_means_that_ends_early_keeps_labels_inertia_and_centres_of_one_iteration(feature_map):
     settings = {"feature_map": feature_map, "gamma": 0.5, "random_state": 0}
-    early = KernelKMeans(8, n_init=1, tol=0.05, **settings).fit(BLOBS)
-    late = KernelKMeans(8, n_init=1, tol=0, **settings).fit(BLOBS)
+    early = KernelKMeans(8, n_init=1, tol=0.05, **settings, scale=False).fit(BLOBS)
+    late = KernelKMeans(8, n_init=1, tol=0, **settings, scale=False).fit(BLOBS)
     assert early.n_iter_ < late.n_iter_
     assert late.inertia_ <= early.inertia_ <= 1.2 * late.inertia_
     np.testing.assert_array_equal(early.predict(BLOBS), early.labels_)
 
 
 def test_k_means_of_the_inputs_themselves_is_as_good_as_that_of_scikit_learn():
-    mine = KernelKMeans(5, feature_map="linear", n_init=20, random_state=0).fit(BLOBS)
+    mine = KernelKMeans(5, feature_map="linear", n_init=20, random_state=0, scale=False).fit(BLOBS)
     peer = cluster.KMeans(5, n_init=20, random_state=0).fit(BLOBS)
     assert mine.inertia_ == pytest.approx(peer.inertia_, rel=1e-6)
     assert adjusted_rand_score(mine.labels_, peer.labels_) > 0.99
@@ -127,19 +133,19 @@ def test_k_means_of_the_inputs_themselves_is_as_good_as_that_of_scikit_learn():
 def test_starts_lie_farther_apart_than_rows_drawn_blindly(monkeypatch):
     seen = starts(monkeypatch)
     X, y = make_blobs(300, centers=6, cluster_std=0.05, random_state=0)
-    KernelKMeans(6, gamma=0.1, n_init=10, random_state=0).fit(X)
+    KernelKMeans(6, gamma=0.1, n_init=10, random_state=0, scale=False).fit(X)
     assert np.mean([adjusted_rand_score(y, labels) > 0.99 for labels in seen]) >= 0.5
 
 
 def test_as_many_clusters_as_rows_have_no_inertia():
-    model = KernelKMeans(20, gamma=1.0, random_state=0).fit(BLOBS[:20])
+    model = KernelKMeans(20, gamma=1.0, random_state=0, scale=False).fit(BLOBS[:20])
     assert sorted(model.labels_) == list(range(20))
     assert model.inertia_ == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("feature_map", ["exact", "fourier", "binning"])
 def test_clusters_of_equal_rows_do_not_fail(feature_map):
-    model = KernelKMeans(3, feature_map=feature_map, gamma=1.0, random_state=0)
+    model = KernelKMeans(3, feature_map=feature_map, gamma=1.0, random_state=0, scale=False)
     model.fit(np.ones((30, 2)))
     assert model.inertia_ == pytest.approx(0.0, abs=1e-6)
     np.testing.assert_array_equal(model.predict(np.ones((30, 2))), model.labels_)
@@ -147,18 +153,20 @@ def test_clusters_of_equal_rows_do_not_fail(feature_map):
 
 def test_empty_clusters_take_no_rows():
     rows = np.repeat([[1.0, 1.0], [2.0, 2.0]], 10, axis=0)
-    model = KernelKMeans(3, feature_map="linear", random_state=0).fit(rows)
+    model = KernelKMeans(3, feature_map="linear", random_state=0, scale=False).fit(rows)
     assert len(set(model.labels_)) == 2
     assert model.predict([[0.0, 0.0]])[0] in model.labels_
 
 
 def test_rows_of_zeros_under_a_linear_map_do_not_fail():
-    KernelKMeans(2, feature_map="linear", random_state=0).fit(np.zeros((10, 2)))
+    KernelKMeans(2, feature_map="linear", random_state=0, scale=False).fit(np.zeros((10, 2)))
 
 
 def test_too_few_iterations_are_reported():
     with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations"):
-        model = KernelKMeans(8, gamma=0.5, max_iter=1, n_init=1, random_state=0).fit(BLOBS)
+        model = KernelKMeans(8, gamma=0.5, max_iter=1, n_init=1, random_state=0, scale=False).fit(
+            BLOBS
+        )
     assert model.n_iter_ == 1
 
 
@@ -170,7 +178,7 @@ def test_spectral_clusters_equal_those_of_scikit_learn(scene, feature_map):
         count, affinity="precomputed", assign_labels="kmeans", random_state=0
     ).fit_predict(Gaussian(gamma)(X, X))
     mine = SpectralClustering(
-        count, feature_map=feature_map, kernel="gaussian", gamma=gamma, random_state=0
+        count, feature_map=feature_map, kernel="gaussian", gamma=gamma, random_state=0, scale=False
     )
     if feature_map == "nystroem":
         mine.set_params(n_features=300)
@@ -184,7 +192,9 @@ def test_overlapping_clusters_are_found_as_well_as_by_scikit_learn(gamma):
     X, y = make_blobs(300, cluster_std=[1.0, 2.5, 0.5], random_state=170)
     peer = cluster.SpectralClustering(3, affinity="precomputed", random_state=0)
     expected = peer.fit_predict(Gaussian(gamma)(X, X))  # does not scale rows to length 1
-    mine = SpectralClustering(3, feature_map="exact", gamma=gamma, random_state=0).fit(X)
+    mine = SpectralClustering(3, feature_map="exact", gamma=gamma, random_state=0, scale=False).fit(
+        X
+    )
     assert adjusted_rand_score(y, mine.labels_) >= adjusted_rand_score(y, expected)
 
 
@@ -192,7 +202,9 @@ def test_overlapping_clusters_are_found_as_well_as_by_scikit_learn(gamma):
 def test_spectral_clusters_of_bins_equal_those_of_the_laplacian_kernel(scene):
     X, y, count, _ = SCENES[scene]
     gamma = {"moons": 10.0, "blobs": 0.5}[scene]
-    mine = SpectralClustering(count, gamma=gamma, n_features=1024, random_state=0).fit(X)
+    mine = SpectralClustering(count, gamma=gamma, n_features=1024, random_state=0, scale=False).fit(
+        X
+    )
     peer = cluster.SpectralClustering(count, affinity="precomputed", random_state=0)
     expected = peer.fit_predict(Laplacian(gamma)(X, X))
     assert adjusted_rand_score(expected, mine.labels_) >= 0.98
@@ -204,7 +216,7 @@ def test_spectral_clusters_of_bins_equal_those_of_the_laplacian_kernel(scene):
 @pytest.mark.parametrize("feature_map", [MAPS[0], MAPS[2], MAPS[3]], ids=lambda m: type(m).__name__)
 def test_eigenvalues_are_those_of_the_dense_normalised_similarity(feature_map, n):
     X, _ = make_moons(n, noise=0.1, random_state=1)
-    model = SpectralClustering(4, feature_map=feature_map, random_state=0).fit(X)
+    model = SpectralClustering(4, feature_map=feature_map, random_state=0, scale=False).fit(X)
     Z = model.feature_map_.design(X).toarray()
     W = Z if feature_map is MAPS[3] else Z @ Z.T
     roots = np.sqrt(W.sum(axis=1))
@@ -231,7 +243,9 @@ def test_eigenvalues_are_those_of_the_dense_normalised_similarity(feature_map, n
 )
 def test_the_eigengap_finds_a_gamma_that_separates(scene, feature_map):
     X, y, count, _ = SCENES[scene]
-    model = SpectralClustering(count, feature_map=feature_map, gamma="eigengap", random_state=0)
+    model = SpectralClustering(
+        count, feature_map=feature_map, gamma="eigengap", random_state=0, scale=False
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # more landmarks than rows
         model.fit(X)
@@ -244,14 +258,18 @@ def test_the_eigengap_finds_a_gamma_that_separates(scene, feature_map):
 @pytest.mark.parametrize(("load", "least"), [(load_wine, 0.8), (load_iris, 0.6)])
 def test_the_eigengap_takes_no_gamma_that_finds_single_rows(load, least, feature_map):
     X, y = load(return_X_y=True)
-    model = SpectralClustering(3, feature_map=feature_map, gamma="eigengap", random_state=0)
+    model = SpectralClustering(
+        3, feature_map=feature_map, gamma="eigengap", random_state=0, scale=False
+    )
     labels = model.fit_predict((X - X.mean(axis=0)) / X.std(axis=0))
     assert normalized_mutual_info_score(y, labels) > least
 
 
 def test_new_rows_take_the_cluster_of_their_neighbours():
     X, y = make_moons(600, noise=0.05, random_state=0)
-    model = SpectralClustering(2, feature_map="exact", gamma=20.0, random_state=0).fit(X[:400])
+    model = SpectralClustering(2, feature_map="exact", gamma=20.0, random_state=0, scale=False).fit(
+        X[:400]
+    )
     assert adjusted_rand_score(y[400:], model.predict(X[400:])) >= 0.98
 
 
@@ -259,29 +277,34 @@ def test_features_with_negative_sums_of_products_are_refused():
     X = np.random.default_rng(0).normal(size=(50, 2))
     rule = "feature_map must have features whose products .* sum to a positive number; .* of 50"
     with pytest.raises(ValueError, match=rule):
-        SpectralClustering(2, feature_map="linear").fit(X)
+        SpectralClustering(2, feature_map="linear", scale=False).fit(X)
 
 
 def test_negative_products_are_reported():
     with pytest.warns(UserWarning, match="negative products of rows"):
-        SpectralClustering(2, feature_map="fourier", gamma=20.0, random_state=0).fit(MOONS[0])
+        SpectralClustering(2, feature_map="fourier", gamma=20.0, random_state=0, scale=False).fit(
+            MOONS[0]
+        )
 
 
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (KernelKMeans(0), "n_clusters must be"),
-        (KernelKMeans(1000), "n_clusters must be at most n_samples=200"),
-        (KernelKMeans(2, n_init=0), "n_init must be"),
-        (KernelKMeans(2, max_iter=0), "max_iter must be"),
-        (KernelKMeans(2, gamma="eigengap"), "gamma must be"),
-        (SpectralClustering(2, feature_map="linear", gamma="eigengap"), "gamma must be 'scale'"),
-        (KernelKMeans(2, kernel="unheard"), "kernel must be"),
-        (SpectralClustering(2.0), "n_clusters must be"),
-        (SpectralClustering(2, n_init="auto"), "n_init must be"),
-        (SpectralClustering(2, feature_map="unheard"), "feature_map must be"),
-        (SpectralClustering(2, gamma=0.0), "gamma must be"),
-        (SpectralClustering(2, n_features=0), "n_features must be"),
+        (KernelKMeans(0, scale=False), "n_clusters must be"),
+        (KernelKMeans(1000, scale=False), "n_clusters must be at most n_samples=200"),
+        (KernelKMeans(2, n_init=0, scale=False), "n_init must be"),
+        (KernelKMeans(2, max_iter=0, scale=False), "max_iter must be"),
+        (KernelKMeans(2, gamma="eigengap", scale=False), "gamma must be"),
+        (
+            SpectralClustering(2, feature_map="linear", gamma="eigengap", scale=False),
+            "gamma must be 'scale'",
+        ),
+        (KernelKMeans(2, kernel="unheard", scale=False), "kernel must be"),
+        (SpectralClustering(2.0, scale=False), "n_clusters must be"),
+        (SpectralClustering(2, n_init="auto", scale=False), "n_init must be"),
+        (SpectralClustering(2, feature_map="unheard", scale=False), "feature_map must be"),
+        (SpectralClustering(2, gamma=0.0, scale=False), "gamma must be"),
+        (SpectralClustering(2, n_features=0, scale=False), "n_features must be"),
     ],
     ids=lambda value: repr(value)[:50],
 )

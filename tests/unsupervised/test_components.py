@@ -23,7 +23,7 @@ def matched(found, expected):
 def test_exact_components_equal_those_of_scikit_learn(n, gamma):
     X, _ = make_moons(n, noise=0.1, random_state=0)
     peer = decomposition.KernelPCA(6, kernel="rbf", gamma=gamma).fit(X)
-    mine = KernelPCA(6, gamma=gamma, random_state=0).fit(X)
+    mine = KernelPCA(6, gamma=gamma, random_state=0, scale=False).fit(X)
     expected = peer.transform(NEW)
     np.testing.assert_allclose(matched(mine.transform(NEW), expected), expected, atol=1e-6)
     np.testing.assert_allclose(mine.eigenvalues_, peer.eigenvalues_, rtol=1e-8)
@@ -49,7 +49,7 @@ def test_exact_components_equal_those_of_scikit_learn(n, gamma):
 def test_components_of_any_map_equal_a_dense_svd(feature_map, n):
     X, _ = make_moons(n, noise=0.1, random_state=0)
     count = 2 if isinstance(feature_map, maps.IdentityMap) else 4
-    pca = KernelPCA(count, feature_map=feature_map, random_state=0)
+    pca = KernelPCA(count, feature_map=feature_map, random_state=0, scale=False)
     scores = pca.fit_transform(X)
     Z, new = pca.feature_map_.transform(X), pca.feature_map_.transform(NEW)
     Z, new = (z if isinstance(z, np.ndarray) else z.toarray() for z in (Z, new))
@@ -67,7 +67,7 @@ def test_components_of_any_map_equal_a_dense_svd(feature_map, n):
 
 
 def test_exact_shares_of_variance_are_those_of_the_centred_kernel_matrix():
-    pca = KernelPCA(5, gamma=1.0, random_state=0).fit(X)
+    pca = KernelPCA(5, gamma=1.0, random_state=0, scale=False).fit(X)
     K = kernels.Gaussian(1.0)(X, X)
     centre = np.eye(len(X)) - 1 / len(X)
     values = np.linalg.eigvalsh(centre @ K @ centre)[::-1]
@@ -75,7 +75,7 @@ def test_exact_shares_of_variance_are_those_of_the_centred_kernel_matrix():
 
 
 def test_inverse_transform_is_ridge_regression_of_inputs_on_components():
-    pca = KernelPCA(8, gamma=1.0, alpha=0.01, random_state=0)
+    pca = KernelPCA(8, gamma=1.0, alpha=0.01, random_state=0, scale=False)
     T = pca.fit_transform(X)
     ridge = 0.01 * (T**2).sum() / T.shape[1]
     augmented = np.vstack([T, np.sqrt(ridge) * np.eye(8)])
@@ -86,7 +86,7 @@ def test_inverse_transform_is_ridge_regression_of_inputs_on_components():
 
 
 def test_inputs_return_from_enough_components():
-    pca = KernelPCA(40, gamma=1.0, alpha=1e-8, random_state=0)
+    pca = KernelPCA(40, gamma=1.0, alpha=1e-8, random_state=0, scale=False)
     assert abs(pca.inverse_transform(pca.fit_transform(X)) - X).max() < 1e-2
 
 
@@ -98,20 +98,22 @@ def test_inputs_return_from_enough_components():
 def test_all_components_have_all_of_the_variance(feature_map):
     rows = X[:30]
     most = min(30, feature_map.fit(rows).n_features_out_)
-    pca = KernelPCA(most, feature_map=feature_map, random_state=0)
+    pca = KernelPCA(most, feature_map=feature_map, random_state=0, scale=False)
     scores = pca.fit_transform(rows)
     assert np.isfinite(scores).all()
     assert pca.explained_variance_ratio_.sum() == pytest.approx(1.0, abs=1e-8)
     assert (np.diff(pca.eigenvalues_) <= 1e-12).all()
     with pytest.raises(ValueError, match=f"n_components must be at most {most}"):
-        KernelPCA(most + 1, feature_map=feature_map, random_state=0).fit(rows)
+        KernelPCA(most + 1, feature_map=feature_map, random_state=0, scale=False).fit(rows)
 
 
 @pytest.mark.parametrize("feature_map", ["exact", "nystroem", "binning"])
 @pytest.mark.parametrize("n", [60, 600])
 def test_equal_rows_have_components_of_zero(feature_map, n, dtype):
     rows = np.ones((n, 3), dtype=dtype)
-    pca = KernelPCA(1, feature_map=feature_map, gamma=1.0, n_features=None, random_state=0)
+    pca = KernelPCA(
+        1, feature_map=feature_map, gamma=1.0, n_features=None, random_state=0, scale=False
+    )
     scores = pca.fit_transform(rows)
     np.testing.assert_array_equal(pca.eigenvalues_, 0.0)
     np.testing.assert_array_equal(scores, 0.0)
@@ -122,7 +124,9 @@ def test_equal_rows_have_components_of_zero(feature_map, n, dtype):
 @pytest.mark.parametrize("feature_map", ["exact", "fourier"])
 def test_float32_rows_give_float32_components(feature_map):
     kinds = [
-        KernelPCA(3, feature_map=feature_map, gamma=1.0, random_state=0).fit_transform(rows)
+        KernelPCA(3, feature_map=feature_map, gamma=1.0, random_state=0, scale=False).fit_transform(
+            rows
+        )
         for rows in (X, X.astype(np.float32))
     ]
     assert [kind.dtype for kind in kinds] == [np.float64, np.float32]
@@ -134,7 +138,7 @@ def test_close_eigenvalues_end_with_a_warning_and_not_an_error(monkeypatch):
     monkeypatch.setattr("mercer.unsupervised.base._BASIS", 7)
     rows = np.random.default_rng(0).normal(size=(900, 30))
     with pytest.warns(UserWarning, match="leading eigenvalues lie too close together"):
-        scores = KernelPCA(3, gamma=0.1, random_state=0).fit_transform(rows)
+        scores = KernelPCA(3, gamma=0.1, random_state=0, scale=False).fit_transform(rows)
     assert scores.shape == (900, 3)
     assert np.isfinite(scores).all()
 
@@ -159,18 +163,18 @@ def test_vectors_of_lanczos_that_do_not_fit_are_refused(monkeypatch):
 )
 def test_wrong_parameters_are_named(settings, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:
-        KernelPCA(**settings).fit(X)
+        KernelPCA(**settings, scale=False).fit(X)
     assert "\n" not in str(caught.value)
 
 
 def test_components_of_another_number_are_refused_by_inverse_transform():
-    pca = KernelPCA(2, gamma=1.0).fit(X)
+    pca = KernelPCA(2, gamma=1.0, scale=False).fit(X)
     with pytest.raises(ValueError, match="X must have 2 columns, one per component"):
         pca.inverse_transform(np.ones((3, 4)))
 
 
 def test_names_of_components():
-    pca = KernelPCA(2, gamma=1.0).fit(X)
+    pca = KernelPCA(2, gamma=1.0, scale=False).fit(X)
     assert list(pca.get_feature_names_out()) == ["kernelpca0", "kernelpca1"]
 
 

@@ -54,7 +54,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @MODELS
 def test_sparse_rows_give_the_answers_of_dense_ones(model, X):
-    rows = abs(X)
+    rows, model = abs(X), clone(model).set_params(scale=False)  # scalers of sparse rows differ
     dense = clone(model).fit(rows)
     for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
         found = clone(model).fit(kind(rows))
@@ -96,7 +96,7 @@ def test_raw_tables_go_through_a_pipeline(model):
         }
     )
     table.loc[3, "price"] = np.nan
-    pipe = make_pipeline(TablePreparer(), clone(model)).fit(table)
+    pipe = make_pipeline(TablePreparer(), clone(model).set_params(scale=False)).fit(table)
     found = answer(pipe, table)
     assert len(found) == 120
     if hasattr(model, "n_clusters"):
@@ -237,3 +237,27 @@ def test_an_interrupted_fit_leaves_a_model(model):
     assert np.isfinite(answer(model, rows)).all()
     if isinstance(model, OneClassKernel):
         assert len(model.p_values(rows)) == 400
+
+
+@MODELS
+def test_units_of_inputs_change_no_answer(model):
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 0.5, 2.0]
+    units, shifts = np.array([1e6, 1.0, 1e-3]), np.array([1e7, 0.0, -1.0])
+    one, other = clone(model).fit(X), clone(model).fit(X * units + shifts)
+    np.testing.assert_allclose(answer(other, X * units + shifts), answer(one, X), atol=1e-5)
+    np.testing.assert_allclose(one.scaler_.mean_, X.mean(axis=0))
+    assert clone(model).set_params(scale=False).fit(X).scaler_ is None
+
+
+@MODELS
+def test_uneven_inputs_are_warned_of_without_a_scaler(model):
+    X = np.random.default_rng(0).normal(size=(60, 2)) * [1e6, 1.0]
+    with pytest.warns(UserWarning, match="inputs' scales differ by a factor of"):
+        clone(model).set_params(scale=False).fit(X)
+
+
+def test_a_model_of_an_earlier_version_without_a_scaler_predicts_as_before():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KernelKMeans(2, scale=False, random_state=0).fit(X)
+    del model.scaler_
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.labels_)

@@ -36,7 +36,7 @@ for column, (name, (X, truth)) in zip(axes.T, scenes.items(), strict=True):
     models = {
         "k-means": KMeans(2, n_init=5, random_state=0),
         "spectral": SpectralClustering(
-            2, feature_map="nystroem", n_features=400, gamma="eigengap", random_state=0
+            2, feature_map="nystroem", n_features=400, gamma="eigengap", scale=False, random_state=0
         ),
     }
     for ax, (title, model) in zip(column, models.items(), strict=True):

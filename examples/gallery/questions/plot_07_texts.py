@@ -32,7 +32,7 @@ print(texts.iloc[::60].to_string(index=False, max_colwidth=70))
 # kernel; :class:`~mercer.unsupervised.KernelKMeans` makes four groups of them:
 counter = TfidfVectorizer(stop_words="english", min_df=5)
 counts = counter.fit_transform(texts.text)
-group = KernelKMeans(4, kernel="linear", random_state=0).fit_predict(counts)
+group = KernelKMeans(4, kernel="linear", scale=False, random_state=0).fit_predict(counts)
 
 # %%
 # Words that are more frequent in a group than elsewhere name it:

@@ -244,6 +244,29 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
     return checked_weights(weights, n_rows)
 
 
+def counted(weights: NDArray | None) -> NDArray | None:
+    """Weights as counts of rows: scaled up to their effective number if their sum is below it.
+
+    The effective number of rows is (sum of w)² / sum of w². Weights of at least 1 are not changed:
+    2 is the same as a row given twice. Of smaller weights, such as shares, the ratios matter alone.
+    """
+    if weights is None:
+        return None
+    largest = weights.max()
+    shares = weights / largest
+    return as_counts(weights, largest, shares.sum(), np.square(shares).sum())
+
+
+def as_counts(weights: NDArray, largest: float, total: float, squares: float) -> NDArray:
+    """``counted`` of some of the weights with this largest one.
+
+    ``total`` and ``squares`` are the sums of all w and w² in units of the largest, of which small
+    weights have no squares otherwise.
+    """
+    rows = total / squares  # that the largest weight counts for at least
+    return weights if rows <= largest else weights / largest * rows
+
+
 def weighted_mean(values: NDArray, weights: NDArray | None) -> NDArray:
     """The mean of rows by their weights, or the plain one for None."""
     mean: NDArray = np.mean(values, axis=0) if weights is None else weights @ values / weights.sum()

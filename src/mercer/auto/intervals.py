@@ -20,7 +20,7 @@ from mercer.auto.targets import evened
 from mercer.estimators import KernelRegressor
 from mercer.maps import ExactKernel
 
-__all__ = ["MOST_ROWS", "HeldErrors", "Spread", "checked_quantiles"]
+__all__ = ["MOST_ROWS", "HeldErrors", "Spread", "at_least_0", "checked_quantiles"]
 
 _LEAST_ROWS = 60  # held-out rows from which sizes of errors are learned
 MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
@@ -206,6 +206,11 @@ _spreads: WeakKeyDictionary[HeldErrors, Spread] = WeakKeyDictionary()
 def _are_numbers(values: Any, shape: tuple[int | None, ...]) -> bool:
     """Whether that is an array of that shape of finite floats."""
     return is_array(values, shape) and is_finite(values)
+
+
+def at_least_0(predicted: NDArray, where: Any) -> NDArray:
+    """Predictions, those below 0 set to 0 in the outputs of ``where``."""
+    return np.where(where, np.maximum(predicted, 0.0), predicted)
 
 
 def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:

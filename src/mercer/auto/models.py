@@ -16,7 +16,7 @@ from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.intervals import MOST_ROWS, HeldErrors, Spread, checked_quantiles
+from mercer.auto.intervals import MOST_ROWS, HeldErrors, Spread, at_least_0, checked_quantiles
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
@@ -96,6 +96,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     _machine, _local_machine, _mean_model = KernelRegressor, LocalKernelRegressor, MeanRegressor
     _target_kind = "continuous"
+    _are_positive_: Any = False  # () or (k,), True where no target of the fit was below 0
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
@@ -127,6 +128,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         y = np.asarray(y, dtype=np.float64)
         _check_spread(y)
         X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
+        self._are_positive_ = np.asarray(y.min(axis=0) >= 0)
         self._fit(X, y, Numbers(y.reshape(len(y), -1), weights, groups))
         return self
 
@@ -151,7 +153,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
         A quantile is the prediction plus a quantile of the errors on held-out rows, relative to the
         error size expected at the row; quantiles never cross. With several outputs the error size
-        is the same for all rows.
+        is the same for all rows. Where no target of the fit was below 0, no prediction is.
 
         Parameters
         ----------
@@ -175,7 +177,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
                 )
             return self._at_scores(X, self.spread_.quantiles(levels))
         predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
-        return predicted.astype(np.float64, copy=False)
+        return at_least_0(predicted.astype(np.float64, copy=False), self._are_positive_)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
         """Prediction intervals that contain the target of a new row with a given probability.
@@ -186,7 +188,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         machines above, those of the leaves of the search, which have fewer rows: intervals of
         noiseless targets are then too wide. Intervals of targets fitted as logarithms widen with
         the prediction. With several outputs each has intervals of constant width, centred at the
-        prediction.
+        prediction. Where no target of the fit was below 0, ends below 0 become 0.
 
         Parameters
         ----------
@@ -220,7 +222,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             sizes = sizes.reshape(-1, *[1] * middle.ndim)
         scores = scores[:, 0] if middle.ndim == 1 else scores.T
         ends = middle[..., None] + sizes * scores
-        return estimator.shift_.unbounded(ends) if logs else ends
+        ends = estimator.shift_.unbounded(ends) if logs else ends
+        return at_least_0(ends, np.asarray(self._are_positive_)[..., None])
 
     @property
     def spread_(self) -> Spread:
@@ -243,6 +246,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     def _check_state(self) -> None:
         super()._check_state()
+        is_known = np.asarray(self._are_positive_).dtype == bool
+        State(self).check("_are_positive_", "be booleans", is_known)
         if "_errors_" in vars(self):  # absent after an interrupt
             State(self).instance("_errors_", HeldErrors)._check_state()
 

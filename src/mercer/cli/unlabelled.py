@@ -84,7 +84,7 @@ def cluster(
         )
     from mercer.unsupervised import KernelKMeans, SpectralClustering
 
-    common: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
+    common: dict[str, Any] = {"scale": False, "random_state": seed, "n_jobs": n_jobs}
     with waiting("clustering"):
         preparer, X = _treated(table, seed)
         model = (
@@ -141,7 +141,8 @@ def outliers(
         preparer, X = _treated(table, seed)
         # A tenth of the rows at least shapes the border, by which the rows beyond it are ranked.
         nu = max(share, 0.1)
-        model = OneClassKernel(nu, feature_map="nystroem", random_state=seed, n_jobs=n_jobs)
+        settings: dict[str, Any] = {"scale": False, "random_state": seed, "n_jobs": n_jobs}
+        model = OneClassKernel(nu, feature_map="nystroem", **settings)
         scores = model.fit(X).score_samples(X)
         border = float(np.partition(scores, int(share * len(scores)))[int(share * len(scores))])
         is_outlier = scores < border

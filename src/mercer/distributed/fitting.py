@@ -14,7 +14,7 @@ from mercer import maps
 from mercer._runtime.arrays import format_bytes
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
 from mercer._runtime.sparse import sound
-from mercer._runtime.validation import is_name, numbers
+from mercer._runtime.validation import as_counts, is_name, numbers
 from mercer.distributed.engine import Engine
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.memory import Memory
@@ -205,6 +205,39 @@ def _checked_weights(shard: Shard) -> NDArray[np.float64]:
     return weights
 
 
+def _counted(engine: Engine, log: Log) -> Engine:
+    """The shards with weights as counts of rows; see ``counted``."""
+    found = np.array(gathered(engine, _sums_of_weights))
+    largest = found[:, 0].max()
+    if not largest > 0:
+        raise ValueError("sample_weight must not be all zero.")
+    units = found[:, 0] / largest
+    total, squares = float(units @ found[:, 1]), float(np.square(units) @ found[:, 2])
+    if total / squares <= largest:
+        return engine
+    scaled = engine.changed(_with_counts, float(largest), total, squares)
+    log.engines.append(scaled)
+    return scaled
+
+
+def _sums_of_weights(shard: Shard) -> tuple[float, float, float]:
+    """Largest weight, and the sums of w and w² in units of it."""
+    weights = shard.weights
+    if weights is None or not len(weights):
+        return 0.0, 0.0, 0.0
+    shares = weights / weights.max()
+    return float(weights.max()), float(shares.sum()), float(np.square(shares).sum())
+
+
+def _with_counts(
+    memory: Memory, number: int, shard: Shard, largest: float, total: float, squares: float
+) -> Shard:
+    weights = shard.weights
+    if weights is None:
+        return shard
+    return Shard(shard.X, shard.target, as_counts(weights, largest, total, squares))
+
+
 def _classes_of(shard: Shard) -> tuple[NDArray, NDArray[np.int64]]:
     """The classes of a shard, and rows of each."""
     labels = _checked_target(shard.target, False)
@@ -230,6 +263,9 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         classes, of_class = _found_classes(model, engine)
     checked = engine.changed(_checked, dtype, classes, of_class)
     log.engines.append(checked)
+    is_weighted = looks[first].weighted or of_class is not None
+    if is_weighted:
+        checked = _counted(checked, log)
     summary: Summary = summed(checked, summary_of, classes is None)
     if summary.columns is None:
         raise ValueError("sample_weight must not be all zero.")
@@ -247,7 +283,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         given=summary.columns,
         dtype=dtype,
         sparse=looks[first].sparse,
-        weighted=looks[first].weighted or of_class is not None,
+        weighted=is_weighted,
         coding=coding,
         loss=target.loss,
         fit_intercept=model.fit_intercept,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -20,7 +20,7 @@ from mercer._runtime.random import check_random_state
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import flag, float_type, is_plain
+from mercer._runtime.validation import counted, flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
 from mercer.estimators.precomputed import rows_of_fit
@@ -109,7 +109,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         y : array of shape (n_samples,) or, for regression, (n_samples, n_outputs)
             Numbers for regression; labels of any type that sorts for classification.
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice.
+            Non-negative; a weight of two is the same as a row given twice. Weights whose sum is
+            below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
 
         Returns
         -------
@@ -119,7 +120,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
         target = self._target_kind.learned(self, y, weights)
         given = rows_of_fit(X) if self._input_kind() == MATRIX else X
-        rows = Rows(given, target.encoded(y, float_type(X)), weights).weighted()
+        rows = Rows(given, target.encoded(y, float_type(X)), counted(weights)).weighted()
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:
@@ -196,14 +197,26 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         weights, offset = theta, np.zeros(theta.shape[1:], theta.dtype)
         if self.fit_intercept:
             weights, offset = theta[:-1], theta[-1]
-        intercept = (offset + self._target_mean_).astype(theta.dtype)
-        return {"map_coef_": weights.T, "_intercept_": intercept}
+        return {"map_coef_": weights.T, "_intercept_": self._with_mean(offset)}
+
+    def _with_mean(self, offset: NDArray) -> NDArray:
+        """Constants of the responses: those of the centred targets and the means of the targets.
+
+        In the type of the means, if that is longer: a mean far from 0 needs its digits.
+        """
+        dtype = self._response_type(offset.dtype)
+        return np.asarray(offset + self._target_mean_, dtype=dtype)
+
+    def _response_type(self, dtype: DTypeLike) -> np.dtype:
+        """Type of responses to rows of a type: float64 for numeric targets in float64."""
+        return np.result_type(dtype, np.asarray(self._target_mean_).dtype)
 
     def _theta(self) -> NDArray:
         """The fitted coefficients as a solver's variable."""
         theta = self.map_coef_.T
         if self.fit_intercept:
-            theta = np.concatenate([theta, [self._intercept_ - self._target_mean_]])
+            offset = np.asarray(self._intercept_ - self._target_mean_, dtype=theta.dtype)
+            theta = np.concatenate([theta, offset[None]])
         return theta
 
     def _adopt(self, solver_name: str, result: Result | Selection, theta: NDArray) -> None:
@@ -246,7 +259,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     def _responses_of(self, X: Any) -> NDArray:
         """Responses to checked rows, which may be prepared when they are read."""
         weights = self.map_coef_.T
-        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
+        dtype = self._response_type(float_type(X))
+        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
         with on_device_if_there(getattr(self, "device", None)):

@@ -192,8 +192,8 @@ class StreamingMachine(FeatureModel):
         self.__dict__.update(self._coefficients(f.coef))
 
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
-        intercept = self._constant_ + self._target_mean_
-        return {"map_coef_": theta.T, "_intercept_": intercept.astype(theta.dtype)}
+        intercept = self._with_mean(np.asarray(self._constant_, dtype=theta.dtype))
+        return {"map_coef_": theta.T, "_intercept_": intercept}
 
     def _n_coefficients(self) -> int:
         return State(self).integer("n_features_seen_")
@@ -219,7 +219,9 @@ class StreamingMachine(FeatureModel):
 
     def _responses_of(self, X: Any) -> NDArray:
         f = self._expansion(self.map_coef_.shape[:-1], self.map_coef_.dtype)
-        return f.responses(self._preprocessing.scaled(X)) + self._intercept_
+        responses = f.responses(self._preprocessing.scaled(X))
+        dtype = self._response_type(responses.dtype)
+        return np.add(responses, self._intercept_, dtype=dtype)
 
 
 @documented(_TEXTS)

@@ -406,10 +406,7 @@ class LocalKernelMachine(FeatureModel):
 
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         offset = np.zeros(theta.shape[1:], theta.dtype)
-        return {
-            "map_coef_": theta.T,
-            "_intercept_": (offset + self._target_mean_).astype(theta.dtype),
-        }
+        return {"map_coef_": theta.T, "_intercept_": self._with_mean(offset)}
 
 
 @documented(LOCAL | POSTERIOR)

@@ -49,7 +49,8 @@ class NumericTarget:
     """Numbers (n,) or (n, k): a model is fitted to their differences from ``mean``."""
 
     loss: Loss
-    mean: NDArray  # () or (k,); 0 without an intercept, and if responses are logarithms of y
+    # () or (k,), in the type of responses; 0 without an intercept and for logarithms of y.
+    mean: NDArray
 
     scoring: ClassVar[str] = "loss"
 
@@ -71,12 +72,15 @@ class NumericTarget:
     def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> NumericTarget:
         """The target of an unfitted model and all its y."""
         loss = cls.loss_of(model)
+        dtype = np.dtype(np.float32 if np.asarray(y).dtype.char in "ef" else np.float64)
         # Most losses of a regression depend on the residual alone: solving for the centred target
         # is the same problem, and a target far from zero keeps its digits in float32.
         if not (model.fit_intercept and loss.link == "identity"):
-            return cls(loss, np.zeros(()))
+            return cls(loss, np.zeros((), dtype))
         with np.errstate(over="ignore", invalid="ignore"):
-            return cls(loss, np.asarray(np.average(np.asarray(y, np.float64), 0, weights)))
+            # In rows: sums of columns that lie apart round differently.
+            mean = np.average(np.ascontiguousarray(y, np.float64), 0, weights)
+            return cls(loss, np.asarray(mean, dtype=dtype))
 
     @staticmethod
     def loss_of(model: Any) -> Loss:
@@ -196,7 +200,11 @@ class ClassTarget:
 
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes of a model, from which ``of`` makes the target."""
-        return {"classes_": self.classes, "_loss_": self.loss, "_target_mean_": np.zeros(())}
+        return {
+            "classes_": self.classes,
+            "_loss_": self.loss,
+            "_target_mean_": np.zeros((), np.float32),
+        }
 
     @staticmethod
     def strata(target: NDArray) -> NDArray | None:

@@ -31,7 +31,7 @@ def device_responses(model: Any, X: DeviceArray) -> Any:
     if example is None:
         return model._responses(on_host(X))
     there = placed(np.ascontiguousarray(weights), X.device)
-    out = zeros((len(X), *weights.shape[1:]), X.dtype, X)
+    out = zeros((len(X), *weights.shape[1:]), model._response_type(X.dtype), X)
     width = X.shape[1] + getattr(example, "n_grids", 0)
     n_missing = 0
     for rows in row_chunks(len(X), width, _NUMBERS):
@@ -39,7 +39,7 @@ def device_responses(model: Any, X: DeviceArray) -> Any:
         if not np.isfinite(scaled).all():
             return model._responses(on_host(X))
         design = example.with_rows(scaled.astype(dtype, copy=False).tensor)
-        out[rows] = design.matvec(there) + model._intercept_
+        out[rows] = design.matvec(there).astype(out.dtype, copy=False) + model._intercept_
         n_missing += design.n_missing
     feature_map.warn_missing(n_missing, len(X))
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +29,7 @@ from mercer.estimators.scales import GradientScaler
 from mercer.maps.products import Form, Groups, form_of_kernel
 from mercer.preparation import TablePreparer, checked_table
 from mercer.preparation.frames import frame_of
+from mercer.preparation.label_parts import with_labels_apart
 
 __all__ = ["Path", "composed_of"]
 
@@ -116,6 +117,11 @@ class Path:
         if self.is_inner:
             table = Preprocessing.of(self.machine).scaled(table)
         return table
+
+    def labels_apart(self) -> Path:
+        """The path on which unknown labels are a category of their own, far from all others."""
+        steps = [with_labels_apart(s) if isinstance(s, TablePreparer) else s for s in self.steps]
+        return replace(self, steps=steps)
 
     def groups(self) -> Groups:
         """Columns of the treated rows that are made of each column of the table."""

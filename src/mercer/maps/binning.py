@@ -22,7 +22,7 @@ from mercer._runtime.state import State
 from mercer._runtime.validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
-from mercer.maps.codes import buffers, in_bytes, warn_spread
+from mercer.maps.codes import buffers, check_codes, in_bytes, warn_spread
 from mercer.maps.grids import RandomGrids
 from mercer.maps.products import form_of_boxes
 
@@ -31,6 +31,7 @@ __all__ = ["RandomBinning"]
 _PIECE_BYTES = 32 * 2**20  # bytes of rows prepared and binned together
 _MAX_HASHED = 2**31  # most columns of a grid of hashed boxes
 _MANY_MISSING = 1 / 3  # share of unseen boxes from which a warning is issued
+_FEW_ROWS = 1000  # rows whose range tells an input far from 0
 _FEW_CODES = 50_000  # codes up to which the core starts no threads
 
 
@@ -150,6 +151,8 @@ class RandomBinning(RandomGrids):
             code_type = np.uint16 if n_hashed is None else np.min_scalar_type(n_hashed - 1)
             self._check_room(n_grids, X, code_type)
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
+        if not is_sparse(X):
+            self._check_range(X[:: max(1, X.shape[0] // _FEW_ROWS)])
         if n_hashed is not None:
             design = self._design(X)
         elif device is not None:
@@ -158,6 +161,11 @@ class RandomBinning(RandomGrids):
             design = self._number_boxes(X)
         self.occupancy_ = design.occupancy()
         return design
+
+    def _check_range(self, few: NDArray) -> None:
+        """Refuse inputs whose bins most grids cannot number, by a few rows."""
+        inverse_widths = self._parameters(0, min(self._n_grids, self._grids_at_once))[0]
+        check_codes(few.min(axis=0), few.max(axis=0), inverse_widths)
 
     def _forget(self):
         super()._forget()

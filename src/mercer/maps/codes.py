@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.rows import is_sparse
 
-__all__ = ["buffers", "in_bytes", "warn_spread"]
+__all__ = ["buffers", "check_codes", "in_bytes", "warn_spread"]
 
 _SPREAD = 0.4  # smooth edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
+_MOST_CODES = 2.0**31  # codes on either side of 0: the core clamps them to int32
 _MUCH_SPREAD = 10.0  # factor of that variance from which a warning is issued
 
 
@@ -50,4 +51,27 @@ def warn_spread(taper: float, n_inputs: int) -> None:
             "times as many grids as plain bins; the Laplacian kernel or a smaller taper helps.",
             UserWarning,
             stacklevel=4,
+        )
+
+
+def check_codes(low: NDArray, high: NDArray, inverse_widths: NDArray) -> None:
+    """Refuse inputs so far from 0 that all of their rows share a bin in most grids.
+
+    Codes are 32-bit integers: those beyond are the last one.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (d,)
+        Range of the inputs.
+    inverse_widths : ndarray of shape (grids, d)
+    """
+    nearest = np.maximum(np.maximum(low, -high), 0.0).astype(np.float64)
+    least = np.median(inverse_widths, axis=0)
+    far = (nearest * least >= _MOST_CODES) & (low < high)
+    if far.any():
+        j = int(np.argmax(far))
+        raise ValueError(
+            f"X must lie within 2**31 bin widths of 0; input {j} has values from {low[j]:.6g} to "
+            f"{high[j]:.6g} and bins of width {1 / least[j]:.3g}: scale=True, or a scaler before "
+            "the map that subtracts the mean, brings it near 0."
         )

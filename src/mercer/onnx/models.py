@@ -63,16 +63,16 @@ def first_part(model: Any) -> Any:
 def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     """Add a fitted model to the graph; returns its outputs by name.
 
-    Of a regressor "variable" (n, k); of a classifier "label" (n,) and "probabilities"
-    (n, n_classes) or, where it models none, "scores", responses of the second of two classes
-    (n, 1) or of all; of a transformer "variable" (n, D).
+    Of a regressor "variable" (n, k), of type double if its targets were; of a classifier "label"
+    (n,) and "probabilities" (n, n_classes) or, where it models none, "scores", responses of the
+    second of two classes (n, 1) or of all; of a transformer "variable" (n, D).
     """
     if isinstance(model, Pipeline):
         return outputs(graph, *_through(graph, model, inputs))
     if isinstance(model, TRANSFORMERS):
         return {"variable": _transformed(graph, model, inputs)}
     if not is_classifier(model):
-        return {"variable": graph.cast(_predicted(graph, model, inputs), inputs.float_type)}
+        return {"variable": _predicted(graph, model, inputs)}
     scores = _predicted(graph, model, inputs)
     proba = _probabilities(graph, model, scores)
     second = {"scores": scores} if proba is None else {"probabilities": proba}
@@ -156,7 +156,12 @@ def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
         raise ValueError(f"model must be one that ONNX can express; got a {type(model).__name__}.")
     model._check_fitted()
     if isinstance(model, AutoKernelMachine):
-        return _predicted(graph, model.best_estimator_, inputs)
+        result = _predicted(graph, model.best_estimator_, inputs)
+        positive = np.atleast_1d(getattr(model, "_are_positive_", False))
+        if not positive.any():
+            return result
+        least = np.where(positive, 0.0, np.finfo(result.dtype).min).astype(result.dtype)
+        return graph.op("Max", result, graph.constant(least[None]))
     if isinstance(model, LogTargetRegressor):
         return _smeared(graph, model, _predicted(graph, model.regressor_, inputs))
     if isinstance(model, MeanModel):
@@ -168,12 +173,18 @@ def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
         return _dual(graph, model, x)
     x = _scaled(graph, model.scaler_, x)
     result = responses(graph, model.feature_map_, x, _as_columns(model.map_coef_))
+    if is_classifier(model):
+        return graph.op("Add", result, _constants(model._intercept_, result))
+    # A mean target far from 0 needs its digits.
+    result = graph.cast(result, model._response_type(result.dtype))
     result = graph.op("Add", result, _constants(model._intercept_, result))
+    result = graph.cast(result, model._response_type(inputs.float_type))
     link = getattr(vars(model).get("_loss_"), "link", "identity")
-    if is_classifier(model) or link == "identity":
+    if link == "identity":
         return result
-    largest = float(np.finfo(inputs.float_type).max)
-    return graph.op("Min", graph.op("Exp", graph.cast(result, np.float64)), largest)
+    largest = float(np.finfo(result.dtype).max)
+    means = graph.op("Min", graph.op("Exp", graph.cast(result, np.float64)), largest)
+    return graph.cast(means, result.dtype)
 
 
 def _as_columns(coef: Any) -> NDArray:

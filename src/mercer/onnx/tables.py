@@ -174,16 +174,31 @@ def _part(graph: Graph, preparer: TablePreparer, place: int, part: Any, inputs: 
         )
     places = _places(graph, part.texts, column, name)
     if isinstance(part, OneHot):
-        n = len(part.texts)
-        wanted = [*range(n), *([n + 1] if part.missing else [])]
-        wanted = wanted[1:] if len(wanted) == 2 else wanted
-        is_one = graph.op("Equal", places, graph.constant(np.array([wanted])), dtype=bool)
-        return graph.cast(is_one, np.float64)
+        return _indicators(graph, part, places)
     codes = part.codes / part.unit if hasattr(part, "unit") else part.codes[:, None]
     flat = graph.op("Squeeze", places, [1])
     return graph.op(
         "Gather", graph.constant(codes.astype(np.float64)), flat, dtype=np.float64, axis=0
     )
+
+
+def _indicators(graph: Graph, part: OneHot, places: Value) -> Value:
+    """Columns (n, width) of ``OneHot.transform``."""
+    n = len(part.texts)
+    wanted = graph.constant(np.array([part.places()]))
+    is_one = graph.cast(graph.op("Equal", places, wanted, dtype=bool), np.float64)
+    if not part.unknown:
+        return is_one
+    # The place of a missing cell is the last: one that the fit met has a column.
+    unknown = graph.op(
+        "Equal" if part.missing else "GreaterOrEqual",
+        places,
+        graph.constant(np.array([[n]])),
+        dtype=bool,
+    )
+    value = graph.constant(np.array([[part.unknown]]))
+    result: Value = graph.op("Where", unknown, value, is_one, dtype=np.float64)
+    return result
 
 
 def _places(graph: Graph, texts: list[str], column: Value, name: str) -> Value:

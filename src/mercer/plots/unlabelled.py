@@ -108,7 +108,8 @@ def write_clusters(
     count = min(2, len(X) - 1, X.shape[1])
     whole = Section("Rows and sizes")
     if count == 2:
-        places = KernelPCA(2, feature_map="nystroem", random_state=seed).fit(X).transform(X[rows])
+        components = KernelPCA(2, feature_map="nystroem", scale=False, random_state=seed).fit(X)
+        places = components.transform(X[rows])
         caption = "Rows in the first two kernel components, coloured by cluster"
         whole.figures.append(picture(partial(_scatter, places, labels[rows]), caption, 1))
     names = [f"cluster {number}" for number in range(len(sizes))]

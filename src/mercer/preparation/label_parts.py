@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "Several",
     "fitted_part",
     "label_ways",
+    "with_labels_apart",
 ]
 
 LABELS = ("codes", "numbers", "words")  # treatments
@@ -87,6 +89,19 @@ class Several:
         return [made for part in self.parts for made in part.names(name)]
 
 
+def with_labels_apart(preparer: Any) -> Any:
+    """Return a ``TablePreparer`` that sets unknown labels apart from all labels of its fit."""
+    other = copy(preparer)
+    other.parts_ = [(place, _set_apart(part)) for place, part in getattr(other, "parts_", [])]
+    return other
+
+
+def _set_apart(part: Any) -> Any:
+    if isinstance(part, Several):
+        return Several([_set_apart(inner) for inner in part.parts])
+    return part.apart() if isinstance(part, (OneHot, TargetCodes)) else part
+
+
 def label_ways(parts: list[Any], is_sample: bool) -> list[str]:
     """Settings of ``labels`` worth trying, the likeliest first, by the parts of "numbers".
 
@@ -135,7 +150,7 @@ def _of_labels(
 ) -> tuple[Any, NDArray]:
     """Indicators of few labels, columns of texts of which hardly two are equal, or else codes."""
     if len(np.unique(labels.codes)) <= how.max_labels + 1:
-        part = OneHot().fit(labels)
+        part = OneHot().fit(labels, is_apart=y is None)
         if len(part.texts) <= how.max_labels:
             return part, part.transform(labels)
     if is_prose(labels) and (y is not None or has_words(labels)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,35 +20,56 @@ _SHRINKAGE = 10.0  # rows that the mean of all counts for in the code of a label
 
 @dataclass
 class OneHot:
-    """A column of 0 and 1 for each label; labels that the fit did not meet have none.
+    """A column of 0 and 1 for each label; two labels need one column.
 
-    Where rows without a label were met, these count as a label; two labels need one column.
+    Missing cells count as a label where the fit met some. Other missing cells and labels that the
+    fit did not meet are unknown: they lie in the middle of the labels, or as far from each label
+    as the labels from each other.
     """
 
     texts: list[str] = field(default_factory=list)
     missing: bool = False
+    unknown: float = 0.0  # value of every column where the label is unknown
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
         _check_texts(self, "texts")
         State(self).flag("missing")
+        State(self).number("unknown")
 
-    def fit(self, labels: Labels) -> OneHot:
-        """Learn which labels there are."""
+    def fit(self, labels: Labels, is_apart: bool = False) -> OneHot:
+        """Learn the labels; ``is_apart`` keeps unknown labels at a distance from all of them."""
         met = np.unique(labels.codes)
         self.texts = sorted(labels.texts[code] for code in met if code >= 0)
         self.missing = bool(len(met)) and met[0] < 0
+        self.unknown = self._apart() if is_apart else 0.5 if len(self.places()) == 1 else 0.0
         return self
+
+    def places(self) -> list[int]:
+        """Places of the labels that have a column, as ``transform`` numbers them."""
+        n = len(self.texts)
+        places = [*range(n), *([n + 1] if self.missing else [])]
+        return places[1:] if len(places) == 2 else places
+
+    def apart(self) -> OneHot:
+        """The same labels, with unknown ones as far from each as the labels from each other."""
+        return replace(self, unknown=self._apart())
+
+    def _apart(self) -> float:
+        m = len(self.places())
+        if m < 2:
+            return -1.0
+        # The vertex of the regular simplex whose other vertices are the unit vectors.
+        return (1.0 - (1.0 + m) ** 0.5) / m
 
     def transform(self, labels: Labels) -> NDArray[np.float64]:
         """(n, m) for the labels of n rows."""
-        places = labels.numbered(self.texts)
+        n, numbers = len(self.texts), labels.numbered(self.texts)
         if self.missing:
-            places = np.where(places < 0, len(self.texts) + 1, places)
-        wanted = [*range(len(self.texts)), *([len(self.texts) + 1] if self.missing else [])]
-        if len(wanted) == 2:
-            wanted = wanted[1:]
-        return (places[:, None] == np.array(wanted, dtype=np.int64)).astype(np.float64)
+            numbers = np.where(numbers < 0, n + 1, numbers)
+        out = (numbers[:, None] == np.array(self.places(), dtype=np.int64)).astype(np.float64)
+        out[(numbers < 0) | (numbers == n)] = self.unknown
+        return out
 
     def names(self, name: str) -> list[str]:
         """Names of the columns that the part makes."""
@@ -103,6 +124,14 @@ class TargetCodes:
         self.unit = np.where(spread > 0, spread, 1.0)
         return out / self.unit
 
+    def apart(self) -> TargetCodes:
+        """The same codes, with unknown labels as far above all as these are spread."""
+        known = self.codes[: len(self.texts)]
+        if not len(known):
+            return self
+        beyond = known.max(axis=0) + np.ptp(known, axis=0)
+        return replace(self, codes=np.concatenate([known, np.tile(beyond, (2, 1))]))
+
     def transform(self, labels: Labels) -> NDArray[np.float64]:
         """(n, k) for the labels of n rows."""
         return self.codes[labels.numbered(self.texts)] / self.unit
@@ -154,7 +183,10 @@ def _shrunk(
 
 @dataclass
 class Counts:
-    """The logarithm of how many rows of the fit had a label, where there are no targets."""
+    """The logarithm of the number of rows of the fit with a label, where there are no targets.
+
+    Labels that the fit did not meet have a count of 0.
+    """
 
     texts: list[str] = field(default_factory=list)
     codes: NDArray = field(default_factory=lambda: np.empty(0))
@@ -169,7 +201,8 @@ class Counts:
         self.texts = [labels.texts[code] for code in met if code >= 0]
         codes = np.log1p(counts[met >= 0])
         centre, spread = (codes.mean(), codes.std()) if len(codes) else (0.0, 0.0)
-        self.codes = np.concatenate([(codes - centre) / (spread or 1.0), [0.0, 0.0]])
+        unknown = (0.0 - centre) / (spread or 1.0)
+        self.codes = np.concatenate([(codes - centre) / (spread or 1.0), [unknown, 0.0]])
         return self
 
     def transform(self, labels: Labels) -> NDArray[np.float64]:

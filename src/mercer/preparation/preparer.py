@@ -43,14 +43,16 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     """Transformer from raw tables to numbers of comparable scale, the input of kernels.
 
     Columns of numbers, booleans and time spans are scaled. Labels (strings, categories) become one
-    column of 0 and 1 per label or, if there are many labels, the mean target of the label. Dates
-    become a number of days and positions in the year, the week and the day. Columns whose strings
-    all read as numbers (also with currency, percent signs and separators), booleans, dates or time
-    spans are read as such in the unit of the fit; codes such as 00501 are labels. Columns whose
-    strings mostly begin with a number ("23.4 kmpl") give this number beside their labels. Columns
-    of free text become the predictions of a linear model on their word counts. Constant columns,
-    repeated columns and row identifiers are left out with a warning. CSR matrices are only scaled,
-    each column by its largest absolute value.
+    column of 0 and 1 per label or, if there are many labels, the mean target of the label. A label
+    unknown to the fit lies amid the others: 0 in each column, or 0.5 in the one column of two
+    labels; without y it is as far from each label as these from each other. Dates become a number
+    of days and positions in the year, the week and the day. Columns whose strings all read as
+    numbers (also with currency, percent signs and separators), booleans, dates or time spans are
+    read as such in the unit of the fit; codes such as 00501 are labels. Columns whose strings
+    mostly begin with a number ("23.4 kmpl") give it beside their labels. Columns of free text
+    become the predictions of a linear model on their word counts. Constant and repeated columns and
+    row identifiers are left out with a warning. CSR matrices are only scaled, each column by its
+    largest absolute value.
 
     Parameters
     ----------
@@ -67,10 +69,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         many labels the response of a linear model on their n-grams and the leading singular
         directions of these, so that labels that share words are near each other.
     max_labels : int, default=20
-        Largest number of labels of a column that becomes one column of 0 and 1 per label, >= 0. A
-        column with more labels becomes one column: the mean target of the rows of each label,
-        shrunk towards the mean of all rows. ``fit_transform`` computes it without the own target of
-        a row. Without y it is the logarithm of the count of the label.
+        Largest number of labels of a column that becomes one column of 0 and 1 per label, >= 0.
+        More labels become their mean target, shrunk towards the mean of all rows; ``fit_transform``
+        leaves out the own target of a row. Without y they become the logarithm of their count.
     max_integers : int, default=0
         Largest number of values, from 3 on, of a column of whole numbers that becomes one column of
         0 and 1 per value. 0 treats whole numbers as numbers.
@@ -117,8 +118,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     >>> preparer.get_feature_names_out().tolist()
     ['x0', 'x0=missing', 'x1=red']
     >>> preparer.transform([[2.0, "green"], [3.0, "red"]])
-    array([[0., 0., 0.],
-           [1., 0., 1.]])
+    array([[ 0.,  0., -1.],
+           [ 1.,  0.,  1.]])
     """
 
     _fitted_by: ClassVar[str] = "kinds_"
@@ -241,7 +242,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return out
 
     def transform(self, X: Any) -> Any:
-        """Rows on the scales that were learnt; labels that were not met have no column.
+        """Rows on the scales of the fit; labels unknown to the fit have no column.
 
         Parameters
         ----------
@@ -250,9 +251,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, m), or CSR of shape (n, d)
-            For an array of numbers too large for memory, such as a memory map: rows that are
-            transformed when they are read. Models of mercer read them in pieces; other estimators
-            convert them to an array.
+            Rows that are transformed when they are read, for an array of numbers too large for
+            memory: models of mercer read them in pieces, other estimators as an array.
         """
         self._check_fitted()
         return self._transform_checked(checked_table(self, X, reset=False))
@@ -322,7 +322,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
     @property
     def has_few_integers(self) -> bool:
-        """Whether some column of few whole numbers became a column for each of them."""
+        """True if some column of few whole numbers became a column for each of them."""
         return any(isinstance(part, Values) for _, part in self.parts_)
 
     # -- fitting -----------------------------------------------------------------------------

@@ -232,6 +232,7 @@ def drift_test(model: Any, X: Any, **settings: Any) -> TestResult:
 
     The rows that the model keeps to explain itself, up to 300, are compared with the new ones by
     :func:`mmd_test`, in the inputs of its kernel: columns that the model does not use do not count.
+    Labels that the fit did not meet count as a category of their own.
 
     Parameters
     ----------
@@ -272,7 +273,8 @@ def drift_test(model: Any, X: Any, **settings: Any) -> TestResult:
             "compare two tables by mmd_test."
         )
     names = getattr(model, "feature_names_in_", None)
-    return mmd_test(behind, path.treated(path.table(X, names)), **settings)
+    new = path.labels_apart().treated(path.table(X, names))
+    return mmd_test(behind, new, **settings)
 
 
 def _aggregated(

@@ -20,11 +20,17 @@ from mercer._runtime.progress import CallbackSupportMixin
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import check_weights, positive_integer
+from mercer._runtime.validation import check_weights, counted, flag, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
 from mercer.estimators.inputs import float_types, naming_remedy
-from mercer.estimators.preprocessing import with_resolved_gamma
+from mercer.estimators.preprocessing import (
+    Preprocessing,
+    Scaler,
+    fit_scaler,
+    with_resolved_gamma,
+)
+from mercer.estimators.state import check_scaler
 from mercer.kernels.text import checked_texts
 
 __all__ = ["COMMON", "Unsupervised", "leading"]
@@ -44,12 +50,18 @@ COMMON = entries(
         Factor of the distance in the kernel, > 0.
     n_features : int or None, default=None
         Number of random features or landmarks of a map given by name, >= 1; None takes its default.
+    scale : bool, default=True
+        Whether inputs are scaled to mean 0 and variance 1, or sparse ones by their largest absolute
+        value, as in :class:`mercer.KernelRegressor`. False suits tables that
+        :class:`mercer.TablePreparer` has treated, and features of a fitted model.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the map and of the algorithm.
     n_jobs : int or None, default=None
         Number of threads; None and -1 mean all that the process may use.
     feature_map_ : FeatureMap
         Fitted map.
+    scaler_ : transformer or None
+        Fitted scaler of the inputs; None without ``scale`` and for texts.
     n_features_in_ : int
         Number of input columns.
     ValueError, TypeError
@@ -69,8 +81,10 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
     kernel: Any = None
     gamma: float | ArrayLike | str = "scale"
     n_features: int | None = None
+    scale: bool = True
     random_state: RandomStateLike = None
     n_jobs: int | None = None
+    scaler_: Scaler = field(init=False, default=None)
     feature_map_: maps.FeatureMap = field(init=False)
 
     def __sklearn_tags__(self):
@@ -92,7 +106,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
             )
 
     def _fitted_design(self, X: Any, gamma: Any = None, weights: NDArray | None = None) -> Design:
-        """The design of checked rows by the map of the settings, fitted to them."""
+        """The design of checked rows by scaler and map of the settings, fitted to them."""
         self._key = key_from(self.random_state)
         map_ = maps.get(
             self.feature_map,
@@ -111,10 +125,16 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
             map_.set_params(n_components=count)
         if "random_state" in settings and map_.random_state is None:
             map_.set_params(random_state=self._key % 2**31)
+        self.scaler_ = fit_scaler(X, weights, flag(self.scale, "scale"))
+        X = self._scaled(X)
         if weights is not None:
             map_ = with_resolved_gamma(map_, X, weights)
         self.feature_map_ = map_
         return map_.fit_design(X)
+
+    def _scaled(self, X: Any) -> Any:
+        """Checked rows as the map takes them."""
+        return Preprocessing(self.scaler_).scaled(X)
 
     @property
     def _is_exact(self) -> bool:
@@ -133,19 +153,25 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
         return found.astype(np.float64)
 
     def _weighed(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray | None]:
-        """Those of checked rows whose weight is not 0, and these weights."""
-        weights = check_weights(sample_weight, X)
+        """Those of checked rows whose weight is not 0, and these weights as counts of rows."""
+        weights = counted(check_weights(sample_weight, X))
         if weights is None or weights.all():
             return X, weights
         return X[weights > 0], weights[weights > 0]
 
     def _design(self, X: Any) -> Design:
         self._check_fitted()
-        return self.feature_map_.design(self._checked(X, reset=False))
+        return self._design_of(self._checked(X, reset=False))
+
+    def _design_of(self, X: Any) -> Design:
+        """The design of checked rows by the fitted scaler and map."""
+        return self.feature_map_.design(self._scaled(X))
 
     def _check_state(self) -> None:
         state = State(self)
         state.instance("feature_map_", maps.FeatureMap)._check_fitted()
+        if not self._takes_texts():
+            check_scaler(self)
 
 
 def leading(

@@ -95,7 +95,7 @@ class KernelKMeans(_Clusters):
     ----------
     n_clusters : int, default=8
         Number of clusters, >= 1.
-    {feature_map, kernel, gamma, n_features}
+    {feature_map, kernel, gamma, n_features, scale}
     n_init : int, default=5
         Number of starts from centres that k-means++ draws; the best result is kept.
     max_iter : int, default=300
@@ -107,7 +107,7 @@ class KernelKMeans(_Clusters):
 
     Attributes
     ----------
-    {feature_map_}
+    {feature_map_, scaler_}
     labels_ : ndarray of shape (n,)
         Cluster of each row of the fit.
     inertia_ : float
@@ -194,7 +194,7 @@ class KernelKMeans(_Clusters):
         """Make an iterate the result, for all checked rows that were given."""
         self.__dict__.update(self._attributes(found))
         if given.shape[0] > len(found.labels):  # rows without weight belong to the nearest centre
-            self.labels_ = self._labels(self.feature_map_.design(given))
+            self.labels_ = self._labels(self._design_of(given))
 
     def _attributes(self, found: _Iterate) -> dict[str, Any]:
         return {
@@ -226,7 +226,11 @@ class KernelKMeans(_Clusters):
     def _row_squares(self, design: Design, X: Any, weights: NDArray) -> NDArray[np.float64]:
         """Squared lengths (n,) of the rows in the space of the kernel, with the right mean."""
         kernel: Any = getattr(self.feature_map_, "kernel_", None)
-        squares = np.ones(X.shape[0]) if kernel is None else kernel.diag(X).astype(np.float64)
+        squares = (
+            np.ones(X.shape[0])
+            if kernel is None
+            else kernel.diag(self._scaled(X)).astype(np.float64)
+        )
         if not self._is_exact:  # features estimate the kernel
             total = float(design.column_sqnorms(weights).sum())
             squares *= total / max(float(weights @ squares), 1e-300)
@@ -323,7 +327,7 @@ class SpectralClustering(_Clusters):
 
     Attributes
     ----------
-    {feature_map_}
+    {feature_map_, scaler_}
     labels_ : ndarray of shape (n,)
         Cluster of each row of the fit.
     eigenvalues_ : ndarray of shape (n_clusters,)

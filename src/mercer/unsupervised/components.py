@@ -35,7 +35,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
     ----------
     n_components : int, default=2
         Number of components, >= 1 and at most the number of rows and of features.
-    {feature_map, kernel, gamma, n_features}
+    {feature_map, kernel, gamma, n_features, scale}
     alpha : float, default=1e-3
         Strength of the ridge regression of the inputs on the components by which
         ``inverse_transform`` works, > 0, in units of the mean variance of a component.
@@ -43,7 +43,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
 
     Attributes
     ----------
-    {feature_map_}
+    {feature_map_, scaler_}
     eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the centred kernel matrix, descending.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -162,7 +162,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         mean = design.rmatvec(np.ones(n, dtype=design.dtype)).astype(np.float64) / n
         values, vectors = self._eigenvectors(design, mean, count)
         if self._is_exact:
-            total = self.feature_map_.kernel_.diag(X).sum(dtype=np.float64)
+            total = self.feature_map_.kernel_.diag(self._scaled(X)).sum(dtype=np.float64)
             trace = total - mean.sum()
         else:
             total = design.column_sqnorms().sum()

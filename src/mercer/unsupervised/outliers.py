@@ -49,7 +49,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
     ----------
     nu : float, default=0.1
         Share of the rows of the fit that are outliers, in (0, 1).
-    {feature_map, kernel, gamma, n_features}
+    {feature_map, kernel, gamma, n_features, scale}
     held_out : float, default=0.0
         Share of the rows, in [0, 1), that ``fit`` holds out for ``p_values``.
     tol : float, default=1e-3
@@ -61,7 +61,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
 
     Attributes
     ----------
-    {feature_map_}
+    {feature_map_, scaler_}
     coef_ : ndarray of shape (n_features_out,)
         Weights of the features.
     offset_ : float
@@ -120,7 +120,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         X : array or CSR of shape (n, d), or texts
         y : ignored
         sample_weight : array of shape (n,) or None, default=None
-            Weights of the rows, >= 0; a weight of two is the same as a row given twice.
+            Weights of the rows, >= 0; a weight of two is the same as a row given twice. Weights
+            whose sum is below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
 
         Returns
         -------
@@ -158,7 +159,7 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         known = weights if weights is None else weights[~held]
         design = self._fitted_design(X[~held], weights=known)
         masses = np.ones(held.sum()) if weights is None else weights[held]
-        return _Rows(design, nu, known, self.feature_map_.design(X[held]), masses)
+        return _Rows(design, nu, known, self._design_of(X[held]), masses)
 
     def _attributes(self, found: _Iterate) -> dict[str, Any]:
         rows, coef = found.rows, found.coef
