@@ -15,7 +15,13 @@ from mercer.auto.leading import Outcome, Record
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import LeafPart, Part
 from mercer.auto.scoring import Judge
-from mercer.auto.trials import Settings, feature_map, feature_responses, feature_tol
+from mercer.auto.trials import (
+    Settings,
+    feature_map,
+    feature_responses,
+    feature_tol,
+    machine_responses,
+)
 from mercer.auto.tuning import TUNING
 
 __all__ = ["Bench"]
@@ -105,6 +111,33 @@ class Bench:
         seconds = (time.perf_counter() - start) / len(ridges)
         return self._outcomes(stage, n_rows, group, ridges, targets, pieces, seconds)
 
+    def of_paths(
+        self,
+        stage: str,
+        group: Settings,
+        ridges: Sequence[float],
+        tol: float,
+        n_jobs: int | None,
+    ) -> list[Outcome]:
+        """Outcomes of exact machines of one gamma on all rows to fit, whose ridges share products.
+
+        Targets are under the transform of the settings alone. ``tol`` is the relative residual of
+        the iterations.
+        """
+        for part in self.parts:
+            part.prepare(group)
+        start, n_rows = time.perf_counter(), self.most_fitted
+        targets = self._targets(n_rows, group.transform)
+        pieces = [
+            machine_responses(
+                *(group, *part.scaled(group, n_rows), target.beside, ridges, tol),
+                *(target.weights, n_jobs),
+            )
+            for part, target in zip(self.parts, targets, strict=True)
+        ]
+        seconds = (time.perf_counter() - start) / len(ridges)
+        return self._outcomes(stage, n_rows, group, ridges, targets, pieces, seconds)
+
     def of_machines(
         self,
         stage: str,
@@ -169,11 +202,13 @@ class Bench:
                 outcomes.append(Outcome(record, joined, verdict.losses))
         return outcomes
 
-    def _targets(self, n_rows: int) -> list[_Targets]:
-        """Targets of the first rows to fit, for every part."""
-        rows = [part.fitted[:n_rows] for part in self.parts]
-        goal = self.goal
-        return [_Targets(list(goal.encodings(own)), goal.weights_of(own)) for own in rows]
+    def _targets(self, n_rows: int, transform: str | None = None) -> list[_Targets]:
+        """Targets of the first rows to fit, for every part; under one transform if it is given."""
+        goal, targets = self.goal, []
+        for own in (part.fitted[:n_rows] for part in self.parts):
+            kinds = [e for e in goal.encodings(own) if transform in (None, e.transform)]
+            targets.append(_Targets(kinds, goal.weights_of(own)))
+        return targets
 
     def per_row(self, responses: NDArray) -> NDArray:
         """Mean response to every row held out, as several leaves may answer for one."""

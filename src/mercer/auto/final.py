@@ -134,11 +134,20 @@ class Recipe:
     def _exact(self, settings: Settings, n: int, tol: float, seed: int) -> KernelMachine:
         map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
         solver: Any = "cholesky"
-        if n > TUNING.direct_rows:
+        if not self._is_direct(settings, n):
             rank = int(TUNING.rank[settings.kernel] * np.sqrt(n))
             solver = ConjugateGradient(tol, rank=rank, random_state=seed)
         alpha = settings.ridge / n
         return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
+
+    @staticmethod
+    def _is_direct(settings: Settings, n: int) -> bool:
+        """Whether a factor of all n rows takes less time than iterations with that ridge."""
+        if n <= TUNING.direct_rows:
+            return True
+        return (
+            n <= TUNING.most_direct_rows and settings.ridge <= TUNING.direct_ridge[settings.kernel]
+        )
 
     def _of_features(
         self, settings: Settings, n: int, form: int | Landmarks, tol: float, seed: int
@@ -179,7 +188,8 @@ class Recipe:
             n < TUNING.few_rows or search.best.rows >= TUNING.nearly_all * n
         ):
             return None
-        if form is None and TUNING.fold_rows < n <= TUNING.direct_rows and not goal.has_rule:
+        is_direct = form is None and self._is_direct(search.settings, n)
+        if is_direct and n > TUNING.fold_rows and not goal.has_rule:
             found = self._left_out(X, y, search)
             return None if found is None else (np.arange(n), found)
         rows, responses = [], []
@@ -202,6 +212,8 @@ class Recipe:
         """
         settings, goal = search.settings, search.goal
         if isinstance(form, (int, Cut)) or search.best is None or n <= TUNING.direct_rows:
+            return None
+        if form is None and self._is_direct(search.settings, n):
             return None
         if goal.times is not None:
             return None

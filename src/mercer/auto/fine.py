@@ -29,47 +29,83 @@ def other_views(search: Standing) -> Waves:
     if search.best is None:
         return []
     settings = search.best.settings
-    views = [settings]
-    if settings.kernel == "gaussian":
-        views += [replace(settings, power=power, turned=False) for power in (0.0, 1.0)]
-        if search.n_inputs <= TUNING.turned_inputs:
-            views.append(replace(settings, power=1.0, turned=True))
-    else:
-        views += [replace(settings, power=power) for power in TUNING.powers["laplacian"]]
-    views = [view if view.power else replace(view, scales="cosines") for view in views]
+    views = [replace(settings, power=power) for power in TUNING.powers[settings.kernel]]
     ridges = [4.0 * settings.ridge, settings.ridge]
-    found = yield [Trial(view, [view.gamma], ridges) for view in dict.fromkeys(views)]
-    ranked = sorted(found.values(), key=rank_loss)[: TUNING.fine_views]
-    return [r.settings for r in ranked if r.loss <= TUNING.fine_near * ranked[0].loss]
+    trials = [Trial(view, [view.gamma], ridges) for view in [settings, *_scaled(views, search)]]
+    if settings.kernel == "laplacian":  # strong ridges have hidden what a smooth target gains
+        smooth = replace(settings, kernel="gaussian", scales="cosines")
+        views = [replace(smooth, power=power) for power in TUNING.powers["gaussian"]]
+        trials += [Trial(view, *TUNING.view_smooth) for view in _scaled(views, search)]
+    found = yield list({trial.settings: trial for trial in trials}.values())
+    ranked = sorted(found.values(), key=rank_loss)[: TUNING.views]
+    return [r.settings for r in ranked if r.loss <= TUNING.views_near * ranked[0].loss]
+
+
+def _scaled(views: list[Settings], search: Standing) -> list[Settings]:
+    """Settings in the scales that their powers have, and turned where inputs are few."""
+    plain = [replace(v, turned=False, scales=v.scales if v.power else "cosines") for v in views]
+    full = [v for v in plain if v.power == 1 and v.kernel == "gaussian"]
+    few = search.n_inputs <= TUNING.turned_inputs
+    return plain + [replace(v, turned=True, scales="cosines") for v in full if few]
 
 
 def closer(search: Standing) -> Waves:
-    """The finalists, then narrower kernels than the best one, or wider ones, while these gain.
+    """The finalists, then narrower kernels, or wider ones where narrower ones err clearly more.
 
     Each gamma has ridges to both sides of one, which share its kernel. Narrower kernels come with
-    a stronger ridge, as they bear one, and their iterations want it.
+    a stronger ridge: they bear it, and iterations want it. Returns the settings of the narrowest
+    kernel whose loss is near the least one: rows still to come favour it.
     """
-    yield [_path(finalist) for finalist in search.finalists]
-    best = search.best
-    if best is None or best.stage != FINE.name:
-        return
+    best, stronger = None, 1.0
+    while best is None and stronger <= TUNING.fine_strongest:
+        found = yield [_path(f, stronger) for f in search.finalists]
+        best = min(found.values(), key=rank_loss, default=None)
+        stronger *= 4 * TUNING.end_ridge_step
+    if best is None:
+        return None
+    doublings = np.log2(max(1.0, search.bench.n_rows / search.bench.most_fitted))
+    near = 1.0 + TUNING.fine_ahead * doublings
     step = np.sqrt(TUNING.gamma_step[best.settings.kernel])
-    for factor, stronger in ((step, 4.0), (1 / step, 0.25)):
-        start = best
+    least, is_clear, at = best.loss, False, best
+    for _ in range(TUNING.fine_steps):
+        narrower = yield from _moved(at.settings, step)
+        is_clear = narrower is None or narrower.loss > TUNING.fine_clear * near * least
+        if narrower is None or narrower.loss > near * least:
+            break
+        at, least = narrower, min(least, narrower.loss)
+    if at is best and is_clear:
         for _ in range(TUNING.fine_steps):
-            at = best.settings
-            yield [_path(replace(at, gamma=at.gamma * factor, ridge=at.ridge * stronger))]
-            leading = search.best
-            if leading is None or leading.loss > TUNING.fine_gain * best.loss:
+            wider = yield from _moved(at.settings, 1 / step)
+            if wider is None or near * wider.loss > at.loss:
                 break
-            best = leading
-        if best is not start:
-            return
+            at = wider
+    for _ in range(TUNING.fine_steps):
+        own = [r for r in search.records if r.settings.gamma == at.settings.gamma]
+        if at.settings.ridge > min(r.settings.ridge for r in own):
+            break
+        weaker = yield from _moved(at.settings, 1.0)
+        if weaker is None or weaker.loss > TUNING.fine_gain * at.loss:
+            break
+        at = weaker
+    return at.settings
 
 
-def _path(settings: Settings) -> Trial:
-    """Trial of the settings at ridges around theirs, the strongest first."""
-    ridges = settings.ridge * np.array(TUNING.fine_ridges)
+def _moved(settings: Settings, factor: float) -> Waves:
+    """Best record at another gamma, with ridges that go with it; None if none converges.
+
+    A factor of 1 is one of weaker ridges.
+    """
+    step = TUNING.end_ridge_step if factor > 1 else 1 / TUNING.end_ridge_step
+    path = _path(replace(settings, gamma=settings.gamma * factor, ridge=settings.ridge * step))
+    if factor == 1:
+        path = path._replace(ridges=[r for r in path.ridges if r < settings.ridge])
+    found = (yield [path]) if path.ridges else {}
+    return next(iter(found.values()), None)
+
+
+def _path(settings: Settings, stronger: float = 1.0) -> Trial:
+    """Trial of the settings at ridges around theirs, or stronger ones, the strongest first."""
+    ridges = stronger * settings.ridge * np.array(TUNING.fine_ridges)
     ridges = np.unique(np.maximum(ridges, TUNING.least_fine_ridge))[::-1]
     return Trial(settings, [settings.gamma], ridges.tolist())
 

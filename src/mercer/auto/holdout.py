@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from mercer._runtime.arrays import row_chunks
 from mercer._runtime.validation import weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
 from mercer.auto.tuning import TUNING
 
 __all__ = ["final_splits", "final_tol", "leave_one_out", "relative_error"]
+
+_STRIP = 512  # columns of a symmetric matrix that are copied together
 
 
 def relative_error(
@@ -114,7 +117,10 @@ def leave_one_out(
     inverse, failed = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
     if failed:
         return None
-    inverse += np.tril(inverse, -1).T - np.triu(inverse, 1)
+    for rows in row_chunks(len(inverse), 1.0, _STRIP):
+        block = inverse[rows, rows]
+        block[...] = np.tril(block) + np.tril(block, -1).T
+        inverse[rows, rows.stop :] = inverse[rows.stop :, rows].T
     sums = inverse.sum(axis=1)
     total = sums.sum()
     coef = inverse @ target - np.outer(sums, sums @ target / total)

@@ -18,7 +18,7 @@ __all__ = ["Outcome", "Record", "Stage", "better", "promising", "rank_loss"]
 class Record:
     """Settings, and how good their predictions were."""
 
-    stage: str  # "rung 1", "rung 2", "rung 3", "leaves", "landmarks" or "features"
+    stage: str  # name of a rung
     rows: int  # that they were fitted to
     settings: Settings
     # On held-out rows: mean squared error, in units of the variance or, for classes, of responses
@@ -67,16 +67,22 @@ class Stage:
         self.name, self.n_rows, self.classes = name, n_rows, classes
         self._best: dict[tuple[str, str, str], Outcome] = {}
         self._of_view: dict[Settings, Outcome] = {}
+        self._outcomes: dict[Settings, Outcome] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Take an outcome into account."""
         settings = outcome.record.settings
+        self._outcomes[settings] = outcome
         kind = settings.kernel, settings.transform, settings.scales
         if kind not in self._best or outcome.record.loss < self._best[kind].record.loss:
             self._best[kind] = outcome
         view = _view(settings)
         if view not in self._of_view or outcome.record.loss < self._of_view[view].record.loss:
             self._of_view[view] = outcome
+
+    def outcome_of(self, settings: Settings) -> Outcome:
+        """The outcome of settings that were tried on this stage."""
+        return self._outcomes[settings]
 
     def best_like(self, settings: Settings) -> Outcome | None:
         """The best outcome of settings that differ from these in gamma and ridge at most."""

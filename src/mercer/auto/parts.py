@@ -47,6 +47,7 @@ class Part:
     weights: NDArray | None = None  # of the rows of the table
     groups: NDArray | None = None
     is_later: bool = False  # whether the rows held out are later than the rows to fit
+    n_of_scales: int | None = None  # rows that scales are learned from; None follows their number
     made: dict[Any, Any] = field(init=False, default_factory=dict)
     locks: dict[Any, Lock] = field(init=False, default_factory=dict)
 
@@ -148,7 +149,7 @@ class Part:
             kernel=kernel,
             target=self.kind,
             n_components=TUNING.scale_cosines,
-            max_rows=scale_rows(len(self.fitted)),
+            max_rows=self.n_of_scales or scale_rows(len(self.fitted)),
             random_state=np.random.default_rng(self.key),
         )
         weights = self._of_fitted(self.weights)

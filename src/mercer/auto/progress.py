@@ -205,7 +205,11 @@ def _tell_trial(record: Record) -> None:
     )
 
 
-_LABELS = {"codes": ", texts as labels alone", "words": ", words of labels"}
+_LABELS = {
+    "codes": ", texts as labels alone",
+    "words": ", words of labels",
+    "plain": ", texts as codes",
+}
 _SOURCES = {"machine": " of a kernel machine", "exponential": " of an exponential kernel machine"}
 
 

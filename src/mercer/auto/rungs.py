@@ -451,6 +451,9 @@ class Rung:
         Rows² × inputs that a trial has in any case.
     form : int or Landmarks, default=None
         Number of random features, or landmarks, that stand for the kernel; None for exact machines.
+    by_paths : bool, default=False
+        Whether exact machines are solved one after the other, by iterations that their ridges
+        share: of more rows than a matrix is factorised for.
     """
 
     name: str
@@ -459,6 +462,7 @@ class Rung:
     keep: dict[str, int] | None = None
     work: float = 0.0
     form: int | Landmarks | None = None
+    by_paths: bool = False
 
 
 # A thin sample of the table, for every model.

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.auto.bench import Bench
+from mercer.auto.fine import FINE, VIEWS, fine_rows
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.holdout import relative_error
 from mercer.auto.landmarks import Landmarks, landmarks_for
 from mercer.auto.leading import Outcome, Record, Stage, promising, rank_loss
 from mercer.auto.leaves import Cut, trial_leaves, worth
@@ -155,12 +157,42 @@ class Search:
         self.is_thin = self.whole.n_rows > TUNING.denser * self._rows_of(ALL_ROWS)
         self._climb(ALL_ROWS)
         best = self.best
-        if not self.is_thin or best is None or best.stage != self.stage.name or self._is_late():
+        if best is None or best.stage != self.stage.name or self._is_late():
+            return
+        if len(self.parts) == 1 and self._relative_error() <= TUNING.fine_error:
+            self._where_errors_are_small()
+            return
+        if not self.is_thin:
             return
         # Rows of a leaf that share a text and a fold have equal codes, as no new row has: leaves
         # would show too narrow a kernel (errors of .35 in place of .25 on 24 554 rows of schools).
         if best.settings.kernel == "laplacian" and best.settings.labels != "words":
             self._where_rows_are_dense(best)
+
+    def _relative_error(self) -> float:
+        """Held-out error of the best settings, relative to that of a constant; 1 before any."""
+        if self.choice is None:
+            return 1.0
+        transform = self.choice.record.settings.transform
+        return relative_error(self.goal, self.choice.rows, self.choice.responses, transform)
+
+    def _where_errors_are_small(self) -> None:
+        """Scales, gammas and ridges that more rows want: their number alone limits such errors.
+
+        Scales are learned from as many rows as those of the final model.
+        """
+        most = fine_rows(self.whole.n_rows)
+        for rung, n_rows in ((VIEWS, min(TUNING.view_rows, most)), (FINE, most)):
+            given = self.goal, self.key, self.whole.n_rows, self._shrunk(n_rows, most=n_rows)
+            part = replace(self._part(self.first_rows), n_of_scales=TUNING.last_scale_rows)
+            parts = [replace(part, fitted=fitted, held=held) for fitted, held in splits(*given)]
+            self.bench = Bench.of_rows(self.goal, self.judge, parts, self.whole.n_rows)
+            [result] = self._climb(rung)
+            if rung is VIEWS:
+                self.finalists = result
+            elif result is not None:
+                outcome = self.stage.outcome_of(result)
+                self.choice = Choice(outcome.record, self.bench.held, outcome.responses)
 
     def _where_rows_are_dense(self, best: Record) -> None:
         """A narrower Laplacian, a weaker penalty or other scales, if leaves of all rows bear them.
@@ -339,15 +371,16 @@ class Search:
         rows = rung.rows if isinstance(rung.rows, int) else rung.rows[self.goal.kind]
         return self._shrunk(rows, rung.work)
 
-    def _shrunk(self, n_rows: int, work: float = 0.0) -> int:
+    def _shrunk(self, n_rows: int, work: float = 0.0, most: int | None = None) -> int:
         """Fewer rows for tables of many inputs, whose distances cost more.
 
-        ``work`` is rows² × inputs that a trial has in any case.
+        ``work`` is rows² × inputs that a trial has in any case; ``most`` rows can be fitted, by
+        default those of the bench.
         """
         n_inputs = max(1, self.n_inputs)
         share = min(1.0, np.sqrt(TUNING.full_columns / n_inputs))
-        most = max(int(n_rows * share), 200, int(np.sqrt(work / n_inputs)))
-        return min(self.bench.most_fitted, n_rows, most)
+        wanted = max(int(n_rows * share), 200, int(np.sqrt(work / n_inputs)))
+        return min(self.bench.most_fitted if most is None else most, n_rows, wanted)
 
     def _try(self, rung: Rung, n_rows: int, trials: Iterable[Trial]) -> dict[Settings, Record]:
         """The best record of the settings of every trial that there was time for; all are kept."""
@@ -356,8 +389,8 @@ class Search:
             for trial in trials
             for gamma in trial.gammas
         ]
-        if rung.form is not None:
-            return self._try_features(rung.name, rung.form, works)
+        if rung.form is not None or rung.by_paths:
+            return self._try_in_turn(rung, works)
         best: dict[Settings, Record] = {}
         chunks = self._chunks(n_rows, works)
         threads = -(-n_threads(self.n_jobs) // max(1, len(chunks)))
@@ -378,15 +411,20 @@ class Search:
                         best[group] = min(best.get(group, record), record, key=rank_loss)
         return best
 
-    def _try_features(
-        self, stage: str, form: int | Landmarks, works: list[_Work]
-    ) -> dict[Settings, Record]:
-        """Outcomes of features, one after the other: each uses all threads."""
+    def _try_in_turn(self, rung: Rung, works: list[_Work]) -> dict[Settings, Record]:
+        """Outcomes of features or of paths of ridges, one by one: each uses all threads."""
         best: dict[Settings, Record] = {}
         for group, settings, ridges in works:
             if self._is_late():
                 break
-            outcomes = self.bench.of_features(stage, settings, ridges, form, self.key, self.n_jobs)
+            if rung.form is None:
+                tol = TUNING.error_share * self._relative_error()
+                outcomes = self.bench.of_paths(rung.name, settings, ridges, tol, self.n_jobs)
+            else:
+                form = rung.form
+                outcomes = self.bench.of_features(
+                    rung.name, settings, ridges, form, self.key, self.n_jobs
+                )
             record = self._record(outcomes)
             if record is not None:
                 best[group] = min(best.get(group, record), record, key=rank_loss)

@@ -11,17 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer import kernels
+from mercer._runtime.threads import blas_threads
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
+from mercer.designs import KernelColumns
 from mercer.estimators.selection import responses
 from mercer.losses import Squared
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
-from mercer.penalties import L2
+from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import ConjugateGradient
+from mercer.solvers import Cholesky, ConjugateGradient, Solver
 from mercer.solvers.forms import in_span
 
-__all__ = ["METRICS", "Settings", "feature_map", "feature_responses", "feature_tol"]
+__all__ = [
+    "METRICS",
+    "Settings",
+    "feature_map",
+    "feature_responses",
+    "feature_tol",
+    "machine_responses",
+]
 
 METRICS = {
     "laplacian": "cityblock",
@@ -100,3 +110,42 @@ def feature_responses(
             warnings.simplefilter("ignore", ConvergenceWarning)
             thetas = solver.solve(problem).coef[None]
         yield responses(map_, thetas, False, held)[0]
+
+
+def machine_responses(
+    settings: Settings,
+    fitted: NDArray,
+    held: NDArray,
+    target: NDArray,
+    ridges: Sequence[float],
+    tol: float,
+    weights: NDArray | None = None,
+    n_jobs: int | None = None,
+) -> list[NDArray | None]:
+    """Responses to the held rows of the exact machine, (h, k) for every ridge, in float64.
+
+    All ridges share the kernel. Few rows get a factor for each; of more, ridges share the products
+    of the iterations. None where these end early: the final fit, of more rows, would take too many.
+    """
+    fitted, held = fitted.astype(np.float64), held.astype(np.float64)
+    kernel = kernels.get(settings.kernel, settings.gamma)
+    design = KernelColumns(fitted, kernel, n_jobs=n_jobs)
+    total = float(len(fitted) if weights is None else weights.sum())
+    alphas = [ridge / total for ridge in ridges]
+    problem = Problem(design, target, Squared(), RKHSNorm(alphas[0], design), weights)
+    is_direct = len(fitted) <= TUNING.most_direct_rows
+    rank = int(TUNING.rank[settings.kernel] * np.sqrt(len(fitted)))
+    iterative = ConjugateGradient(tol, max_iter=TUNING.fine_iter, rank=rank)
+    solver: Solver = Cholesky() if is_direct else iterative
+    # Products with the kernel have threads of their own, and those of BLAS are in their way.
+    with blas_threads(None if is_direct else 1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        results = solver.solve_path(problem, alphas)
+    across = KernelColumns(held, kernel, fitted, n_jobs=n_jobs)
+    thetas = np.stack([result.coef for result in results])  # (q, m + 1, k)
+    beside = np.ascontiguousarray(np.moveaxis(thetas[:, :-1], 0, 1).reshape(len(fitted), -1))
+    found = across.matvec(beside).reshape(len(held), len(ridges), -1)
+    return [
+        found[:, place] + thetas[place, -1] if result.converged else None
+        for place, result in enumerate(results)
+    ]

@@ -84,6 +84,28 @@ class Tuning:
     behind: float = 1.03  # share of the rung's least loss above which exponential scales are out
     dense_ridge: float = 0.03  # least ridge: weaker ones slow conjugate gradients of all rows
 
+    # -- trials where errors are small -------------------------------------------------------------
+    fine_error: float = 0.2  # relative held-out error up to which these trials are made
+    view_rows: int = 2000  # rows that trials of other scales fit
+    # Gammas and ridges of Gaussians beside a Laplacian: stronger ridges hide what they gain.
+    view_smooth: tuple[tuple[float, ...], tuple[float, ...]] = ((1.0, 3.0), (1e-3, 1e-5))
+    views: int = 2  # scales that go on to more rows
+    views_near: float = 1.05  # share of the least loss up to which they do
+    fine_rows: tuple[int, int] = (4000, 8000)  # least and most rows that a trial of a gamma fits
+    # Share of the table's rows in between: settings that 4000 rows of an arm without noise
+    # preferred by a hundredth erred by a quarter more with 10 000.
+    fine_share: float = 0.7
+    fine_ridges: tuple[float, ...] = (4.0, 1.0, 0.25)  # factors of the ridge
+    least_fine_ridge: float = 1e-8  # below, float64 has no factor of some thousand rows
+    fine_iter: int = 100  # iterations after which a ridge is given up: the final fit takes more
+    fine_strongest: float = 300.0  # most factor of the ridge where weaker ones are given up
+    fine_steps: int = 4  # most steps of gamma, and of the ridge after them
+    fine_gain: float = 0.98  # share of the loss that a weaker ridge must reach
+    # Loss, as a share, that a narrower kernel may be behind per doubling of rows still to come: one
+    # behind by .02 at 8000 rows of an arm without noise was ahead by .16 at 20 000.
+    fine_ahead: float = 0.03
+    fine_clear: float = 1.05  # factor of this limit from which wider kernels are tried
+
     # -- trials on leaves --------------------------------------------------------------------------
     leaf_table_rows: int = 100_000  # sampled rows that leaves of the search are cut from
     held_groups: float = 0.2  # share of these rows, by groups, that are held out
@@ -154,6 +176,9 @@ class Tuning:
     exact_rows: int = 50_000
     exact_cost: dict[str, float] = _by_kernel(3.0, 16.0)  # time in trials of as many kernel entries
     direct_rows: int = 2000  # rows up to which one factor is quicker than iterations
+    # The same for ridges so weak that iterations are many: 200 MB of kernel.
+    most_direct_rows: int = 5000
+    direct_ridge: dict[str, float] = _by_kernel(3e-3, 1e-5)
     # Rank of the preconditioner per root of the rows: with 2 instead of 3, errors of ijcnn1 rose by
     # 2 % (three splits), as iterations then stop at rougher responses.
     rank: dict[str, float] = _by_kernel(3.0, 10.0)

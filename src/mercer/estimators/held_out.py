@@ -82,35 +82,35 @@ def solve_without_first(
         return solver, solver.solve(problem, start, listener)
     cached = solver.with_cached_kernel(problem)
     others = _without(cached, held.rows)
-    given, (before, solver) = solver, _with_shared_factor(solver, others, cached)
+    with_factor = _sharing_a_factor(solver, cached)
     begin = None if start is None or held.coef is None else held.coef.astype(problem.dtype)
-    first = before.solve(others, begin, listener)
+    first = with_factor(others).solve(others, begin, listener)
     if first.interrupted:
-        return given, first
+        return solver, first
     weights = first.coef[:-1] if problem.fit_intercept else first.coef
     found = problem.design.rows(held.rows).matvec(weights.astype(np.float64))
     found = found + (first.coef[-1] if problem.fit_intercept else 0.0)
     held.coef = first.coef
     held.responses = np.asarray(found + mean, dtype=np.float64).reshape(len(held.rows), -1)
     tol = held.tol(held.responses)
-    exact = replace(solver, tol=tol)
+    exact = replace(with_factor(cached), tol=tol)
     if not exact.serves(cached):
         cached = problem
     begin = first.coef if start is None else start
-    return replace(given, tol=tol), exact.solve(cached, begin, listener)
+    return replace(solver, tol=tol), exact.solve(cached, begin, listener)
 
 
-def _with_shared_factor(
-    solver: ConjugateGradient, others: Problem, problem: Problem
-) -> tuple[ConjugateGradient, ConjugateGradient]:
-    """The solver for a problem without some of its rows, and that for the problem.
+def _sharing_a_factor(
+    solver: ConjugateGradient, problem: Problem
+) -> Callable[[Problem], ConjugateGradient]:
+    """Return a function that gives the solver for the problem, whole or without some of its rows.
 
-    Both have one factor in their preconditioners, which takes as long as several products with the
-    kernel: that of landmarks has no weights in it, that of all rows is weighted again.
+    Their preconditioners share one factor, which takes as long as several products with the kernel:
+    that of landmarks has no weights in it, that of all rows is weighted again.
     """
     kind = solver.preconditioner
     if callable(kind) or kind is None or problem.device:
-        return solver, solver
+        return lambda part: solver
     alpha, key = problem.penalty.alpha, key_from(solver.random_state)
     if not spans_all_rows(problem):
         inverse = of_machine(problem, kind, solver.rank, key, [alpha])
@@ -119,14 +119,14 @@ def _with_shared_factor(
             return inverse(residual, np.full_like(strengths, alpha))
 
         shared = replace(solver, preconditioner=at_alpha)
-        return shared, shared
+        return lambda part: shared
     factor = KernelFactor.of(problem, solver.rank, key, alpha)
 
     def for_(part: Problem) -> ConjugateGradient:
         inverse = of_machine(part, kind, solver.rank, key, [part.penalty.alpha], factor)
         return replace(solver, preconditioner=inverse)
 
-    return for_(others), for_(problem)
+    return for_
 
 
 def _without(problem: Problem, rows: NDArray[np.int64]) -> Problem:

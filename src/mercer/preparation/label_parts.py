@@ -27,7 +27,7 @@ __all__ = [
     "with_labels_apart",
 ]
 
-LABELS = ("codes", "numbers", "words")  # treatments
+LABELS = ("codes", "numbers", "words", "plain")  # treatments
 
 _FOLDS = 5  # of the rows, whose codes are computed without their own targets
 
@@ -106,11 +106,12 @@ def label_ways(parts: list[Any], is_sample: bool) -> list[str]:
     """Settings of ``labels`` worth trying, the likeliest first, by the parts of "numbers".
 
     Labels of which hardly two rows of a sample share one are texts to its trials, but may repeat in
-    the whole table: "words" then gives the final model the columns of the trials.
+    the whole table: "words" then gives the final model the columns of the trials, and so does
+    "plain", with a code in place of many columns of words.
     """
     codes = ["codes"] * any(isinstance(part, Several) for part in parts)
     if is_sample and any(isinstance(part, Texts) for part in parts):
-        return ["words", *codes]
+        return ["words", "plain", *codes]
     coded = [part for part in parts if isinstance(part, (Counts, TargetCodes))]
     has_words = any(has_long_texts(part.texts) for part in coded)
     return ["numbers", *["words"] * has_words, *codes]
@@ -153,7 +154,8 @@ def _of_labels(
         part = OneHot().fit(labels, is_apart=y is None)
         if len(part.texts) <= how.max_labels:
             return part, part.transform(labels)
-    if is_prose(labels) and (y is not None or has_words(labels)):
+    is_text = how.labels != "plain" and is_prose(labels)
+    if is_text and (y is not None or has_words(labels)):
         texts = Texts()
         columns = _of_texts(texts, labels, y, weights, groups, how)
         if y is None or columns.shape[1]:

@@ -61,13 +61,14 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         from the median in units of the interquartile spread, maps it to z / sqrt(1 + (z / 3)**2),
         which bounds outliers, and standardises the result. "quantile" takes ranks. "robust" and
         "quantile" map columns of two values to 0 and 1.
-    labels : {"codes", "numbers", "words"}, default="numbers"
+    labels : {"codes", "numbers", "words", "plain"}, default="numbers"
         Treatment of columns of labels. "codes" is one of labels alone. "numbers" also reads the
         numbers in columns whose texts mostly begin with one, such as "23.4 kmpl", "1.2 Lacs",
         "2100 - 2850" or "10,000+": units of one dimension are converted, a range becomes its middle
         and its width, and texts without a number are missing numbers. "words" also gives columns of
         many labels the response of a linear model on their n-grams and the leading singular
-        directions of these, so that labels that share words are near each other.
+        directions of these, so that labels that share words are near each other. "plain" is
+        "numbers", but columns of free text get codes as well.
     max_labels : int, default=20
         Largest number of labels of a column that becomes one column of 0 and 1 per label, >= 0.
         More labels become their mean target, shrunk towards the mean of all rows; ``fit_transform``

@@ -63,6 +63,7 @@ _RAISED = 8.0  # added to a unit diagonal, in units of float32's precision
 # may be rounded to float32 once it is grown: the number of iterations stays the same. Rounding at a
 # shift of 6e-5 made 20 iterations more than 100 (a robot arm, 6000 rows, Gaussian kernel).
 _SINGLE_SHIFT, _ROUNDED_SHIFT = 1e-3, 3e-4
+_FEW_SHIFTS = 8  # shifts up to which a triangular factor each takes less time than eigenvectors
 _LEAST_SHIFT = 1e-6  # shift per row of a leaf below which a float32 inverse may be indefinite
 
 
@@ -149,7 +150,7 @@ def of_machine(
             scaled = rows if ratio is None else rows * ratio.astype(rows.dtype)
             local = in_leaves(design, scaled, key, root, n * min(alphas))
             return lambda residual, strengths: local(residual)
-    inverse = LowRank(rows, n * alphas[0] if len(set(alphas)) == 1 else None, ratio)
+    inverse = LowRank(rows, n * np.array(alphas), ratio)
     return lambda residual, strengths: inverse(residual, n * strengths)
 
 
@@ -161,8 +162,9 @@ def _root(problem: Problem) -> NDArray[np.float64] | None:
 class LowRank:
     """(FᵀF + shift I)⁻¹ with F of shape (rank, n), float32 or float64, and a shift per column.
 
-    ``shift`` is that of all columns if it is known: a triangular factor then takes a tenth of the
-    time of the eigenvectors that serve any shift. ``ratio`` (n,) multiplies the columns of F.
+    ``shifts`` are those of all columns if they are known: a triangular factor for each of a few
+    takes a tenth of the time of the eigenvectors that serve any shift. ``ratio`` (n,) multiplies
+    the columns of F.
 
     Examples
     --------
@@ -175,18 +177,17 @@ class LowRank:
     def __init__(
         self,
         factor: NDArray,
-        shift: float | None = None,
+        shifts: NDArray[np.float64] | None = None,
         ratio: NDArray[np.float64] | None = None,
     ):
         self._factor = factor
         self._ratio = None if ratio is None else ratio[:, None]
         # (FᵀF + s I)⁻¹ = (I − Fᵀ (F Fᵀ + s I)⁻¹ F) / s, and one rotation serves all shifts.
         gram = Dense(factor.T).gram(None if ratio is None else np.square(ratio))
-        self._triangle: Any = None
-        if shift is not None:
-            raised = gram + shift * np.eye(len(gram))
+        self._triangles: dict[float, Any] = {}
+        if shifts is not None and len(np.unique(shifts)) <= _FEW_SHIFTS:
             with suppress(np.linalg.LinAlgError):
-                self._triangle = linalg.cho_factor(raised, overwrite_a=True, check_finite=False)
+                self._triangles = {float(s): _lower_factor(gram, s) for s in np.unique(shifts)}
                 return
         values, self._vectors = np.linalg.eigh(gram)
         self._values = np.maximum(values, 0.0)
@@ -196,8 +197,10 @@ class LowRank:
     def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inverse times v (n, C), with a shift (C,) for every column."""
         inner = times(self._factor, self._scaled(v))
-        if self._triangle is not None:
-            inner = linalg.cho_solve(self._triangle, inner, check_finite=False)
+        if self._triangles:
+            for shift in np.unique(shifts):
+                own, triangle = shifts == shift, self._triangles[float(shift)]
+                inner[:, own] = linalg.cho_solve(triangle, inner[:, own], check_finite=False)
         else:
             shifts = np.maximum(shifts, self._least)
             rotated = inner.T @ self._vectors
@@ -207,6 +210,12 @@ class LowRank:
 
     def _scaled(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         return v if self._ratio is None else self._ratio * v
+
+
+def _lower_factor(gram: NDArray[np.float64], shift: float) -> Any:
+    """The Cholesky factor of gram + shift I, for ``scipy.linalg.cho_solve``."""
+    raised = gram + shift * np.eye(len(gram))
+    return linalg.cho_factor(raised, lower=True, overwrite_a=True, check_finite=False)
 
 
 def rank_for(n: int, available: int | None = None) -> int:
@@ -228,8 +237,10 @@ def pivots_of(
     root: NDArray[np.float64] | None = None,
     shift: float = 0.0,
 ) -> NDArray:
-    """A factor F (rank, n) of √S K √S by randomly pivoted Cholesky, in the dtype of the design.
+    """A factor F (rank, n) of √S K √S by randomly pivoted Cholesky.
 
+    F is float32 where the shift hides its rounding, and float64 where it does not; without a shift
+    it has the dtype of the design.
     ``root`` are √s, the square roots of the weights. There are at most ``rank`` pivots, and fewer
     for a large ``shift``, the least of any product.
 
@@ -251,11 +262,13 @@ def pivots_of(
 
     diagonal = _diagonal(design, root)
     relative = shift / (diagonal.max(initial=0.0) or 1.0)
-    dtype = design.dtype if relative >= _SINGLE_SHIFT else np.dtype(np.float64)
+    dtype = np.float32 if relative >= _SINGLE_SHIFT else np.float64
     factor = GrowingFactor(diagonal, columns, rank, dtype)
     _grow(factor, design, key, root, shift)
-    is_fine = relative < _ROUNDED_SHIFT and shift > 0
-    return factor.rows if is_fine else factor.rows.astype(design.dtype, copy=False)
+    if 0 < relative < _ROUNDED_SHIFT:
+        return factor.rows
+    rounded = np.float32 if relative >= _ROUNDED_SHIFT else design.dtype
+    return factor.rows.astype(rounded, copy=False)
 
 
 def _diagonal(design: KernelColumns, root: NDArray[np.float64] | None) -> NDArray[np.float64]:
