@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import TablePreparer, maps, persistence
@@ -237,3 +238,13 @@ def test_an_interrupted_fit_leaves_a_model(model):
     assert np.isfinite(answer(model, rows)).all()
     if isinstance(model, OneClassKernel):
         assert len(model.p_values(rows)) == 400
+
+
+@MODELS
+def test_onnx_refuses_models_of_unlabelled_rows_in_a_sentence(model, X):
+    from mercer.onnx import to_onnx
+
+    for fitted in (clone(model).fit(X), make_pipeline(StandardScaler(), clone(model)).fit(X)):
+        rule = f"got {type(model).__name__}, a model of unlabelled rows.*mercer.persistence"
+        with pytest.raises(ValueError, match=rule):
+            to_onnx(fitted)
