@@ -17,7 +17,7 @@ from scipy import sparse
 
 from _data import shared_data
 from mercer import datasets
-from mercer.datasets import DataError, csv_text, number_columns, readers
+from mercer.datasets import DataError, readers
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 SVM = b"1 1:0.5 3:2\n-1 2:1\n1\n"
@@ -492,53 +492,3 @@ def test_utf_16_text_with_a_mark_is_read(tmp_path, encoding, suffix):
             assert (table.X.ravel().tolist(), table.y.tolist()) == ([1.5, 2.0], ["rot", "grün"])
         else:
             assert table.X.toarray().tolist() == [[2.0, 0.0], [0.0, 3.0]]
-
-
-# --- codes among numbers ----------------------------------------------------------------------
-
-
-CODES = ("007", "-01", "+00", "01.5", " 01", "01 ", "00", '"05"')
-NO_CODES = ("1.5", "0.05", "-0.1", "12", "0", "1e05", "00a", "x01")
-DATES = ("01/02/2020", "01.02.2020", "2020-01-02", "01 Jan", "09:30")
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    cells=st.lists(
-        st.sampled_from([*CODES, *NO_CODES, *DATES]),
-        min_size=1,
-    ),
-    delimiter=st.sampled_from(",;\t\n"),
-    end=st.sampled_from(["", "\n", "\r\n"]),
-    piece=st.sampled_from([70, 256, number_columns._PIECE]),
-)
-def test_a_text_may_hold_codes_just_where_some_cell_is_one(cells, delimiter, end, piece):
-    pyarrow = pytest.importorskip("pyarrow")
-    text = pyarrow.BufferReader((delimiter.join(cells) + end).encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(number_columns, "_PIECE", piece)
-        found = number_columns.may_hold_codes(text)
-    assert found == any(cell in CODES for cell in cells)
-
-
-@pytest.mark.parametrize("date", ["01/02/2020", "01.02.2020", "2020-01-02 03:04", "01 Jan 2020"])
-def test_dates_do_not_have_a_table_read_twice(put, date, monkeypatch):
-    pytest.importorskip("pyarrow")
-    parse, calls = csv_text.CsvText._parse, []
-
-    def counted(*arguments):
-        calls.append(arguments)
-        return parse(*arguments)
-
-    monkeypatch.setattr(csv_text.CsvText, "_parse", counted)
-    table = datasets.read(put("days.csv", f"day,size,y\n{date},0.5,0\n{date},1.5,1\n"), raw=True)
-    assert table.X[:, 1].tolist() == [0.5, 1.5]
-    assert len(calls) == 1
-
-
-def test_codes_are_found_behind_blanks_and_signs_and_nowhere_else():
-    pyarrow = pytest.importorskip("pyarrow")
-    for text in ("007", " 007", "+01", "-00.5", "\t01,5 "):
-        assert number_columns.hold_codes(pyarrow.chunked_array([["1", None, text]]))
-    for text in ("0", "0.07", "-0", "01/02/2020", "01a", "700"):
-        assert not number_columns.hold_codes(pyarrow.chunked_array([["1", None, text]]))
