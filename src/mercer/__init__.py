@@ -49,12 +49,24 @@ _MODULES = (
     "compare",
     "dask",
     "datasets",
+    "designs",
     "diagnostics",
+    "distributed",
+    "equations",
+    "estimators",
+    "explain",
     "kernels",
+    "losses",
     "maps",
     "onnx",
     "persistence",
+    "penalties",
     "plots",
+    "preparation",
+    "problem",
+    "solvers",
+    "statistics",
+    "unsupervised",
 )
 
 
@@ -81,4 +93,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__, "__version__"])
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})

@@ -1,5 +1,7 @@
 """Groups in automatic models: rows held out never share one with the rows fitted."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from sklearn.datasets import make_friedman1
 
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
+from mercer._runtime.validation import group_codes
 from mercer.auto import bench
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import folds_of_groups, splits
@@ -86,6 +89,32 @@ def test_groups_that_lie_apart_leave_a_model(seen, monkeypatch):
     model = AutoKernelRegressor(random_state=100).fit(X, y, groups=groups)
     check(seen, groups, "rung 1")
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pd.to_datetime,
+        lambda days: pd.Series(pd.to_datetime(days)),
+        lambda days: pd.Series(pd.to_datetime(days)).dt.tz_localize("UTC"),
+        lambda days: pd.DataFrame({"day": pd.to_datetime(days)}),
+        lambda days: np.array(days, "datetime64[D]"),
+        lambda days: np.array(days, "datetime64[D]") - np.datetime64("2020-01-01"),
+        lambda days: [date.fromisoformat(day) for day in days],
+        lambda days: list(pd.to_datetime(days)),
+    ],
+)
+def test_days_are_groups(form):
+    days = ["2021-01-01", "2020-01-02", "2021-01-01", "2020-01-01"]
+    assert group_codes(form(days), np.zeros((4, 1))).tolist() == [2, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "days", [np.array(["2020-01-01", "NaT"], "M8[D]"), [date(2020, 1, 1), pd.NaT], ["a", pd.NA]]
+)
+def test_rows_without_a_group_are_named(days):
+    with pytest.raises(ValueError, match="a group for every row; that of row 1 lacks"):
+        group_codes(days, np.zeros((2, 1)))
 
 
 def test_a_table_that_leaks_by_its_groups_fools_nobody():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import (
     accuracy_score,
@@ -27,7 +27,7 @@ from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
 from mercer.auto import base, search
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
-from mercer.auto.scoring import ByScorer, Judge
+from mercer.auto.scoring import ByScorer, Judge, scored
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 
@@ -369,3 +369,52 @@ def test_warnings_of_scorers_about_trials_are_not_those_of_the_model():
         warnings.simplefilter("error")
         model = AutoKernelClassifier(scoring="precision_macro", random_state=100).fit(X, y)
     assert np.isfinite(model.search_results_["score"]).all()
+
+
+class Stated(ClassifierMixin, BaseEstimator):
+    """A classifier of four classes whose answers are the rows."""
+
+    classes_ = np.array(["a", "b", "c", "d"])
+
+    def predict(self, X):
+        return self.classes_[X.argmax(axis=1)]
+
+    def predict_proba(self, X):
+        return X
+
+    def decision_function(self, X):
+        return np.log(X)
+
+
+@pytest.mark.parametrize("present", ["abc", "ad"])
+def test_scorers_know_the_classes_that_rows_lack(present):
+    rng = np.random.default_rng(0)
+    X, y = rng.dirichlet(np.ones(4), 60), rng.choice(list(present), 60)
+    of_fit = scored(get_scorer("neg_log_loss"), Stated(), X, y)
+    assert of_fit == -log_loss(y, X, labels=list("abcd"))
+    columns = np.isin(Stated.classes_, y)
+    shares = X[:, columns] / X[:, columns].sum(axis=1, keepdims=True)
+    if len(present) == 2:
+        area = roc_auc_score(y == "d", shares[:, 1])
+    else:
+        area = roc_auc_score(y, shares, multi_class="ovr")
+    assert scored(get_scorer("roc_auc_ovr"), Stated(), X, y) == pytest.approx(area)
+    precision = scored(get_scorer("average_precision"), Stated(), X, y)
+    assert len(present) / 60 < precision < 1
+    assert scored(get_scorer("accuracy"), Stated(), X, y) == accuracy_score(y, Stated().predict(X))
+
+
+@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr", "average_precision"])
+@pytest.mark.parametrize("rows", ["alike", "in groups", "in order"])
+def test_a_class_of_one_row_does_not_end_a_search_by_a_scorer(scoring, rows):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    y[7] = 3
+    model = AutoKernelClassifier(
+        time_budget=0.3, scoring=scoring, time=1 if rows == "in order" else None
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "class", UserWarning)
+        model.fit(X, y, **({"groups": np.arange(300) // 5} if rows == "in groups" else {}))
+    assert np.isfinite(model.validation_score_)
+    assert np.isfinite(model.score(X[100:], y[100:]))

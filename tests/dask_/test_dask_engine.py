@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ import mercer.dask
 from _clusters import cluster, kept_runs, limited, n_tasks
 from _distributed_parts import descent, shards_of
 from mercer import get_config
-from mercer.dask import clusters, intake
+from mercer.dask import clusters, intake, work
 from mercer.dask import engine as dask_engine
 from mercer.dask.engine import DaskEngine
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
@@ -456,3 +458,13 @@ def test_a_client_that_closes_during_a_fit_is_one_sentence(client, data, monkeyp
         model = mercer.dask.KernelRegressor("linear", client=other)
         with pytest.raises(RuntimeError, match="client must stay connected"):
             model.fit(X, y)
+
+
+def test_an_answer_has_a_size_before_all_of_its_fields_are_set():
+    @dataclass
+    class Unfitted:
+        rows: np.ndarray
+        found: np.ndarray = field(init=False)
+
+    answer = work.Answer((Unfitted(np.ones(1000)), Unfitted), {})
+    assert 8000 <= sys.getsizeof(answer) < 12000

@@ -2,11 +2,14 @@
 
 import pickle
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import DoublySGDClassifier, DoublySGDRegressor, KernelRegressor, persistence
@@ -422,3 +425,26 @@ def test_the_default_holds_on_rows_it_has_not_seen():
     y = np.sin(X[:, 1]) + X[:, 2] + 0.5 * np.log(X[:, 0]) ** 2 + 0.1 * rng.normal(size=2400)
     model = DoublySGDRegressor(max_iter=20, random_state=0).fit(X[:1800], y[:1800])
     assert model.score(X[1800:], y[1800:]) > model.score(X[:1800], y[:1800]) - 0.05
+
+
+@pytest.mark.parametrize("n_rows", [3, 5, 10, 20])
+def test_small_batches_are_learned_from(n_rows):
+    X, y = load_diabetes(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = StandardScaler().fit_transform(X)[order], y[order]
+    model = DoublySGDRegressor(random_state=0).partial_fit(X[:64], y[:64])
+    for first in range(64, 300, n_rows):
+        model.partial_fit(X[first : first + n_rows], y[first : first + n_rows])
+    error = np.abs(model.predict(X[300:]) - y[300:]).mean()
+    assert error < np.abs(y[:300].mean() - y[300:]).mean()
+
+
+def test_a_rising_loss_is_warned_of_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 4)), rng.normal(size=120)
+    model = DoublySGDRegressor(step_size=1.0, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for row in range(120):
+            model.partial_fit(X[[row]], y[[row]])
+    assert [one.category for one in caught].count(ConvergenceWarning) == 1

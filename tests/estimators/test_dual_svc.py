@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
@@ -14,7 +16,7 @@ from _conventions import parametrize_with_settings
 from mercer import DualKernelSVC, persistence
 from mercer.estimators import dual
 from mercer.kernels import Gaussian, Laplacian
-from mercer.solvers.dual import base, working_sets
+from mercer.solvers.dual import BoxDual, base, working_sets
 from test_estimators import blobs
 
 EXACT = {"tol": 1e-7, "n_jobs": 1}
@@ -243,3 +245,19 @@ def test_solutions_do_not_depend_on_the_speed_of_the_machine(monkeypatch):
     for other in models[1:]:
         assert other.n_iter_ == models[0].n_iter_
         np.testing.assert_array_equal(other.dual_coef_, models[0].dual_coef_)
+
+
+@pytest.mark.parametrize("C", [1e-4, 0.003, 0.01])
+def test_balanced_classes_are_told_apart_however_small_c_is(C):
+    X, y = make_classification(600, 8, n_informative=4, weights=[0.8], random_state=0)
+    model = DualKernelSVC(C=C, class_weight="balanced", solver="pairs").fit(X, y)
+    assert balanced_accuracy_score(y, model.predict(X)) > 0.75
+    assert abs(model.intercept_) < 0.5
+
+
+def test_variables_that_rounding_keeps_from_their_ends_do_not_set_the_intercept():
+    dual = BoxDual.hinge(np.array([1.0, -1.0, -1.0]), np.array([1e-3, 5e-4, 5e-4]))
+    b = np.array([1e-3, -5e-4, -5e-4 * (1 - 1e-13)])
+    sums = np.array([2e-4, 0.0, -2e-4])
+    h = sums - [1, -1, -1]
+    assert dual.intercept(b, sums) == pytest.approx(-(h[0] + h[2]) / 2)

@@ -402,7 +402,7 @@ PAIR = np.ones((3, 2))
         (KernelRegressor("binning"), _with(np.nan), "Input X contains NaN"),
         (KernelRegressor("binning"), _with(np.inf), "Input X contains infinity"),
         (KernelRegressor("binning"), _with(1e308), "X must have values small enough .* column 2"),
-        (KernelRegressor("binning"), (PAIR, [0, np.nan, 1]), "Input y contains NaN"),
+        (KernelRegressor("binning"), (PAIR, [0, np.nan, 1]), "y has 1 missing value, the first"),
         (KernelRegressor("binning"), (PAIR, [0, 1e308, 1]), "y must have finite sums of squares"),
         (KernelRegressor("binning"), (PAIR, [0, 1]), "inconsistent numbers of samples"),
         (KernelRegressor("binning"), (PAIR[:0], []), "0 sample"),

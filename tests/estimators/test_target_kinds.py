@@ -145,3 +145,59 @@ def test_signs_of_classes_take_no_memory_in_another_type(dtype):
     np.testing.assert_array_equal(found, np.where(labels[:, None] == np.arange(50), 1.0, -1.0))
     assert found.dtype == dtype
     assert peak < found.nbytes + 1.5 * found.size  # the signs, and a byte each for the comparison
+
+
+LABELS = ["a", None, "b", "a", None, "b"]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        LABELS,
+        np.array([1, None, 2, 1, None, 2], dtype=object),
+        np.array([1, np.nan, 2, 1, np.nan, 2]),
+        pd.Series(LABELS),
+        pd.Series(LABELS, dtype="string"),
+        pd.Series(LABELS, dtype="category"),
+        pd.Series([1, None, 2, 1, None, 2], dtype="Int64"),
+        pd.Series([True, None, False, True, None, False], dtype="boolean"),
+        pd.Series(["a", pd.NA, "b", "a", pd.NaT, "b"], dtype=object),
+    ],
+)
+@pytest.mark.parametrize("model", [KernelClassifier(), AutoKernelClassifier(), DualKernelSVC()])
+def test_missing_labels_are_counted(model, y):
+    rule = "y has 2 missing labels, the first in row 1; drop these rows"
+    with pytest.raises(ValueError, match=rule):
+        model.fit(np.eye(6), y)
+
+
+def test_missing_labels_of_other_libraries_are_counted():
+    pl, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for y in (pl.Series(LABELS), arrow.array(LABELS), arrow.chunked_array([LABELS])):
+        with pytest.raises(ValueError, match="y has 2 missing labels, the first in row 1"):
+            KernelClassifier().fit(np.eye(6), y)
+
+
+@pytest.mark.parametrize("model", [KernelRegressor(), AutoKernelRegressor()])
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, None, 2.5],
+        [1, pd.NA, 2.5],
+        [1, np.nan, 2.5],
+        pd.Series([1, None, 2], dtype="Float64"),
+        [[1, 2], [np.nan, 3], [1, 2]],
+    ],
+)
+def test_missing_numbers_are_counted(model, y):
+    rule = "y has 1 missing value, the first in row 1; drop this row"
+    with pytest.raises(ValueError, match=rule):
+        model.fit(np.eye(3), y)
+
+
+def test_whole_numbers_stored_as_objects_are_classes():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = (X[:, 0] > 0).astype(int) * 3
+    model = KernelClassifier().fit(X, y.astype(object))
+    assert model.classes_.tolist() == [0, 3]
+    np.testing.assert_array_equal(model.predict(X), KernelClassifier().fit(X, y).predict(X))

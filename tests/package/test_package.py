@@ -106,3 +106,22 @@ def test_the_package_has_a_version():
     assert set(mercer.__all__) <= set(dir(mercer))
     with pytest.raises(AttributeError, match="no attribute 'KernelClasifier'"):
         _ = mercer.KernelClasifier
+
+
+def test_the_public_packages_are_attributes_that_load_when_asked_for():
+    folder = Path(mercer.__file__).parent
+    packages = {path.name for path in folder.iterdir() if (path / "__init__.py").exists()}
+    public = {name for name in packages if not name.startswith("_")} - {"cli"} | {"penalties"}
+    code = (
+        "import sys, mercer\n"
+        f"names = {sorted(public)}\n"
+        "assert set(names) <= set(dir(mercer)), set(names) - set(dir(mercer))\n"
+        "assert 'numpy' not in sys.modules\n"
+        "for name in names:\n"
+        "    try:\n"
+        "        assert getattr(mercer, name).__name__ == 'mercer.' + name\n"
+        "    except ImportError as error:\n"
+        "        assert 'pip install' in str(error) or 'not installed' in str(error), error\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

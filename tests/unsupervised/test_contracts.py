@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import TablePreparer, maps, persistence
@@ -261,3 +262,13 @@ def test_a_model_of_an_earlier_version_without_a_scaler_predicts_as_before():
     model = KernelKMeans(2, scale=False, random_state=0).fit(X)
     del model.scaler_
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.labels_)
+
+
+@MODELS
+def test_onnx_refuses_models_of_unlabelled_rows_in_a_sentence(model, X):
+    from mercer.onnx import to_onnx
+
+    for fitted in (clone(model).fit(X), make_pipeline(StandardScaler(), clone(model)).fit(X)):
+        rule = f"got {type(model).__name__}, a model of unlabelled rows.*mercer.persistence"
+        with pytest.raises(ValueError, match=rule):
+            to_onnx(fitted)

@@ -203,8 +203,9 @@ def numbers(values: Any, name: str) -> Any:
     refuse_foreign(values, name)
     array = np.asarray(values)
     if array.dtype.kind in "OUS":
+        known = np.where(missing_of(array), np.nan, array) if array.dtype == object else array
         try:
-            array = values = array.astype(np.float64)
+            array = values = known.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             if holds_dates(array):
                 raise TypeError(f"{name} must hold numbers; got dates: {OF_DATES}.") from None
@@ -212,6 +213,41 @@ def numbers(values: Any, name: str) -> Any:
     if not (array.ndim or isinstance(values, Real)):
         raise ValueError(f"{name} must have a dimension for the rows; got {values!r:.60}.")
     return values
+
+
+def missing_of(values: Any) -> NDArray[np.bool_]:
+    """True for NaN, NaT, None and pandas.NA; the shape of ``values``."""
+    array = np.asarray(values)
+    if array.dtype.kind in "mM":
+        return np.isnat(array)
+    if array.dtype.kind in "fc":
+        return np.isnan(array)
+    if array.dtype.kind != "O":
+        return np.zeros(array.shape, dtype=bool)
+    return np.array([*map(_is_missing, array.ravel().tolist())], dtype=bool).reshape(array.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether an object differs from itself, or says of pandas.NA that it cannot tell."""
+    if value is None:
+        return True
+    differs = value != value
+    if isinstance(differs, (bool, np.bool_)):
+        return bool(differs)
+    return type(value).__name__ == "NAType"
+
+
+def refuse_missing(values: Any, name: str, what: str) -> None:
+    """Raise a ValueError that counts the rows whose entry, a ``what``, is missing."""
+    missing = missing_of(values)
+    if missing.ndim and missing.any():
+        rows = np.unique(np.nonzero(missing)[0])
+        which = "this row" if len(rows) == 1 else "these rows"
+        end = "" if missing.sum() == 1 else "s"
+        raise ValueError(
+            f"{name} has {missing.sum()} missing {what}{end}, the first in row {rows[0]}; "
+            f"drop {which}."
+        )
 
 
 def checked_weights(sample_weight: ArrayLike, n_rows: int) -> NDArray:
@@ -283,6 +319,8 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
     """
     if groups is None:
         return None
+    if not isinstance(groups, np.ma.MaskedArray) and holds_dates(np.asarray(groups)):
+        groups = _numbers_of_days(groups)
     refuse_foreign(groups, "groups")
     labels = check_array(
         groups,
@@ -296,7 +334,7 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
         raise ValueError(f"groups must have shape (n,), one per row; got shape {labels.shape}.")
     labels = labels.ravel()
     check_consistent_length(X, labels)
-    lacking = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+    lacking = np.flatnonzero(missing_of(labels))
     if len(lacking):
         raise ValueError(f"groups must hold a group for every row; that of row {lacking[0]} lacks.")
     try:
@@ -306,3 +344,17 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
             f"groups must hold labels that sort, all numbers or all texts; got {shown(groups)}."
         ) from None
     return codes
+
+
+def _numbers_of_days(days: Any) -> NDArray:
+    """Days, times or spans as whole numbers in their order, or as the objects that they are."""
+    array = np.asarray(days)
+    if array.dtype.kind not in "mM":
+        return array
+    counts = array.astype(np.int64)
+    missing = np.isnat(array)
+    if not missing.any():
+        return counts
+    objects = counts.astype(object)
+    objects[missing] = None
+    return objects

@@ -30,7 +30,7 @@ from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.order import time_codes, warn_of_order
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
-from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
+from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores, scored
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
 from mercer.auto.trials import Settings
@@ -410,7 +410,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if scorer is None:
             return usual(X, y, sample_weight)
         beside = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return scorer(self, X, y, **beside)
+        return scored(scorer, self, X, y, **beside)
 
     # -- parts ---------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_X_y
 
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
+from mercer._runtime.validation import refuse_missing
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
@@ -30,7 +31,7 @@ from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
 from mercer.estimators.probabilities import Probabilities, check_probabilities
 from mercer.estimators.selection import random_order
-from mercer.estimators.targets import check_labels, coded, warn_of_small_classes, winners
+from mercer.estimators.targets import checked_labels, coded, warn_of_small_classes, winners
 from mercer.preparation import checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
@@ -122,6 +123,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         """
         X = checked_table(self, X, reset=True)
         y = numbers(y, "y")
+        refuse_missing(y, "y", "value")
         _, y = check_X_y(
             np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True, estimator=self
         )
@@ -376,7 +378,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self
         """
         X = checked_table(self, X, reset=True)
-        check_labels(type(self).__name__, y)
+        y = checked_labels(type(self).__name__, y)
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)
         check_classification_targets(y)
         X, y, weights, groups = counted_rows(X, y, sample_weight, groups, self.class_weight)

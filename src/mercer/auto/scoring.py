@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
+from inspect import signature
 from numbers import Real
 from threading import Lock
 from typing import Any, TypeAlias
@@ -24,7 +26,7 @@ from mercer.estimators.probabilities import Probabilities
 from mercer.estimators.targets import winners
 from mercer.preparation import rows_of
 
-__all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer", "quiet_scores"]
+__all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer", "quiet_scores", "scored"]
 
 _BLOCKS = 20  # of the held-out rows; each is left out in turn, which tells what chance does
 _WORST = 1e6  # loss of responses that a scorer refuses
@@ -66,6 +68,88 @@ def quiet_scores() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         yield
+
+
+def scored(scorer: Scorer, estimator: Any, X: Any, y: NDArray, **beside: Any) -> float:
+    """Score of an estimator, also on rows that lack some of its classes.
+
+    Scorers that take ``labels`` are given all classes. A scorer that refuses classes without rows,
+    or has no finite score for them, meets probabilities and responses of the other classes.
+
+    Parameters
+    ----------
+    scorer : callable
+    estimator : regressor or classifier
+    X, y : rows and their targets or labels
+    **beside : dict
+        Sample weights, for scorers that take them.
+
+    Raises
+    ------
+    Exception
+        Of the scorer, if it refuses the rows in all of these ways.
+    """
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return scorer(estimator, X, y, **beside)
+    present = np.isin(classes, np.asarray(y))
+    if present.all():
+        return scorer(estimator, X, y, **beside)
+    of_present = _Present(estimator, present)
+    last = {"pos_label": of_present.classes_[-1]} if present.sum() == 2 else {}
+    ways = [
+        (scorer, estimator),
+        (_told(scorer, labels=classes), estimator),
+        (_told(scorer, **last), of_present),
+    ]
+    score, refusal = np.nan, None
+    for form, answers in ways:
+        try:
+            with quiet_scores():
+                score = form(answers, X, y, **beside)
+        except (ValueError, TypeError) as error:
+            refusal = refusal or error
+            continue
+        if np.isfinite(score):
+            return score
+    if refusal is not None:
+        raise refusal
+    return score
+
+
+def _told(scorer: Any, **facts: Any) -> Scorer:
+    """A scorer of scikit-learn with those facts that its metric takes and is not told yet."""
+    metric = getattr(scorer, "_score_func", None)
+    if metric is None or not isinstance(getattr(scorer, "_kwargs", None), dict):
+        return scorer
+    taken = {name: fact for name, fact in facts.items() if name in signature(metric).parameters}
+    told = copy(scorer)
+    told._kwargs = {**taken, **scorer._kwargs}
+    return told
+
+
+class _Present(ClassifierMixin, BaseEstimator):
+    """Answers of a fitted classifier about those of its classes that rows have."""
+
+    def __init__(self, estimator, present):
+        self.estimator = estimator
+        self.present = present
+        self.classes_ = estimator.classes_[present]
+
+    def predict(self, X):
+        """Classes, those without rows among them."""
+        return self.estimator.predict(X)
+
+    def decision_function(self, X):
+        """Responses of the classes; their difference if there are two."""
+        responses = self.estimator.decision_function(X)[:, self.present]
+        return responses[:, 1] - responses[:, 0] if responses.shape[1] == 2 else responses
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, which add up to 1."""
+        proba = self.estimator.predict_proba(X)[:, self.present]
+        total = proba.sum(axis=1, keepdims=True)
+        return np.where(total > 0, proba / np.where(total > 0, total, 1), 1 / proba.shape[1])
 
 
 @dataclass(frozen=True)
@@ -255,9 +339,8 @@ class _Rows:
 
     def _called(self, answers: _Answers, X: Any, y: NDArray, weights: NDArray | None) -> Any:
         X = X.to_native() if hasattr(X, "to_native") else X
-        if self.is_weighted:
-            return self.scorer(answers, X, y, sample_weight=weights)
-        return self.scorer(answers, X, y)
+        beside = {"sample_weight": weights} if self.is_weighted else {}
+        return scored(self.scorer, answers, X, y, **beside)
 
 
 class _PredictedNumbers(RegressorMixin, BaseEstimator):

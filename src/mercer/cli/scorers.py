@@ -128,9 +128,12 @@ class OfPositive:
         """The score, the greater the better."""
         from sklearn.metrics import get_scorer
 
+        from mercer.auto.scoring import scored
+
         is_positive = (np.asarray(y) == self.positive).astype(int)
         scorer = get_scorer(self.name)
-        return float(scorer(_OneClass(estimator, self.positive), X, is_positive, **weights))
+        answers = _OneClass(estimator, self.positive)
+        return float(scored(scorer, answers, X, is_positive, **weights))
 
     def __repr__(self) -> str:
         return f"{self.name} of class {self.positive!r}"

@@ -68,9 +68,13 @@ def _answer(sent: bytes) -> Answer:
 
 
 def _bytes_of(value: Any) -> int:
-    """Bytes that a value takes, those of the fields of data classes and tuples with it."""
-    if is_dataclass(value):
-        return sum(_bytes_of(getattr(value, field.name)) for field in fields(value))
+    """Bytes that a value takes, those of the fields of data classes and tuples with it.
+
+    A field that is not set, of a model before its fit, takes none.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        known = (getattr(value, field.name, None) for field in fields(value))
+        return sum(_bytes_of(one) for one in known if one is not None)
     if isinstance(value, (tuple, list)):
         return sum(map(_bytes_of, value))
     return int(package("dask.sizeof").sizeof(value))

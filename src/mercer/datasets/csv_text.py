@@ -65,11 +65,12 @@ class CsvText:
         text = _native(self.source)
         types = self._types(text, set(as_text))
         table = self._whole(text, types, mixed)
-        doubtful = self._doubtful(text, table, mixed)
-        if doubtful:
+        thousands, codes = self._doubtful(text, table, mixed)
+        if doubtful := [*dict.fromkeys([*thousands, *codes])]:
             cells = self._parse(text, dict.fromkeys(doubtful, pyarrow().string()), True, doubtful)
             for name, column in zip(doubtful, cells.columns, strict=True):
-                if hold_thousands(column) or (mixed and hold_codes(column)):
+                in_codes = name in codes and hold_codes(column)
+                if in_codes or (name in thousands and hold_thousands(column)):
                     table = _with_column(table, name, column)
         return self._tidy(table, as_text, mixed)
 
@@ -78,10 +79,10 @@ class CsvText:
         arrow = pyarrow()
         while True:
             try:
-                return self._parse(text, types, use_threads=True)
+                return self._parse(text, types, True)
             except arrow.ArrowInvalid:
                 try:  # once more in order, since only then the message names the row
-                    return self._parse(text, types, use_threads=False)
+                    return self._parse(text, types, False)
                 except arrow.ArrowInvalid as error:
                     name = self._met_in(error)
                     may_be = mixed or self.layout.decimal == ","
@@ -89,16 +90,18 @@ class CsvText:
                         raise self._fault(error) from None
                     types[name] = arrow.string()
 
-    def _doubtful(self, text: Callable[[], Any], table: Any, mixed: bool) -> list[str]:
-        """Columns of numbers whose texts decide: codes, or points between thousands."""
+    def _doubtful(
+        self, text: Callable[[], Any], table: Any, mixed: bool
+    ) -> tuple[list[str], list[str]]:
+        """Columns of numbers whose texts decide: points between thousands, and codes."""
         floats = [f.name for f in table.schema if pyarrow().types.is_floating(f.type)]
+        thousands, codes = [], []
+        if self.layout.decimal != ",":
+            thousands = [n for n in floats if may_be_thousands(table.column(n).to_numpy())]
         if mixed:
             with text() as stream:
-                if may_hold_codes(stream):
-                    return floats
-        if self.layout.decimal == ",":
-            return []
-        return [name for name in floats if may_be_thousands(table.column(name).to_numpy())]
+                codes = floats if may_hold_codes(stream) else []
+        return thousands, codes
 
     def pieces(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,13 @@ _COMMA = r"^[+-]?(?:(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?|,\d+)$"  # 1.234,5
 _THOUSANDS = r"^[+-]?\d{1,3}(?:\.\d{3})*$"
 _NUMBER = r"^[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?$"
 _CODE = r"^\s*[+-]?0\d+([.,]\d+)?\s*$"
-_PIECE = 1 << 24  # bytes of text that are scanned at a time
+_STARTS = re.compile(r"[+-]?0\d")  # of codes, the first three characters
+_PIECE = 1 << 18  # bytes of text that are scanned at a time, a share of a processor's cache
+_LOOK = 1000  # numbers of a column that may tell already
+_REACH = 64  # bytes behind the start of a cell that tell whether it is a code
 _SIGNS = np.isin(np.arange(256), np.frombuffer(b"+-", np.uint8))
-_DIGITS = np.isin(np.arange(256), np.frombuffer(b"0123456789", np.uint8))
-# Bytes before the first one of a cell: delimiters, ends of lines, quotes and blanks.
-_BEFORE = np.isin(np.arange(256), np.frombuffer(b',;\t\n\r" \xbf', np.uint8))
+# Bytes beside a cell: delimiters, ends of lines, quotes and blanks; the last of a byte order mark.
+_BESIDE = np.isin(np.arange(256), np.frombuffer(b',;\t\n\r" \xbf', np.uint8))
 
 
 def as_numbers(column: Any, decimal: str, place: str) -> Any:
@@ -76,8 +79,13 @@ def cells_as_numbers(column: Any, decimal: str) -> Any:
 def hold_codes(column: Any) -> bool:
     """Whether some text of a column has a digit behind a leading zero."""
     compute = pyarrow("compute")
-    found = compute.any(compute.match_substring_regex(column, _CODE)).as_py()
-    return bool(found)
+    text = compute.utf8_ltrim_whitespace(column)
+    starts = compute.utf8_slice_codeunits(text, 0, 3)
+    suspect = [start for start in _different(starts) if _STARTS.match(start)]
+    if not suspect:
+        return False
+    text = text.filter(compute.is_in(starts, pyarrow().array(suspect, starts.type)))
+    return bool(compute.any(compute.match_substring_regex(text, _CODE)).as_py())
 
 
 def text_among_numbers(column: Any) -> tuple[int, str] | None:
@@ -97,37 +105,72 @@ def may_be_thousands(values: np.ndarray) -> bool:
 
     Numbers with three decimals, and whole ones below 1000, are both there, and no others.
     """
-    present = np.abs(values[np.isfinite(values)])
+    start = values[:_LOOK]
+    if not _have_three_decimals(start[np.isfinite(start)]):
+        return False
+    present = values[np.isfinite(values)]
     whole = present == np.floor(present)
-    if whole.all() or not whole.any():
-        return False
-    fractions = present[~whole]
-    if not ((present[whole] < 1000).all() and (fractions > 1).all() and (fractions < 1000).all()):
-        return False
-    return bool(np.allclose(fractions * 1000, np.rint(fractions * 1000), rtol=0, atol=1e-6))
+    return bool(whole.any() and not whole.all()) and _have_three_decimals(present)
+
+
+def _have_three_decimals(numbers: np.ndarray) -> bool:
+    """Whether numbers are whole and below 1000, or have three decimals between 1 and 1000."""
+    size = np.abs(numbers)
+    fits = np.abs(size * 1000 - np.rint(size * 1000)) <= 1e-6
+    return bool((fits & (size < 1000) & ((size > 1) | (size == np.floor(size)))).all())
 
 
 def may_hold_codes(stream: Any) -> bool:
-    """Whether a delimited text holds a cell that begins with a zero and another digit."""
-    last = b"\n\n"
-    while piece := stream.read(_PIECE):
-        text = np.frombuffer(last + piece, np.uint8)
-        zeros = np.flatnonzero((text[2:-1] == ord("0")) & _DIGITS[text[3:]]) + 2
-        before, further = text[zeros - 1], text[zeros - 2]
-        if (_BEFORE[before] | (_SIGNS[before] & _BEFORE[further])).any():
+    """Whether a delimited text holds a cell with a digit behind a leading zero.
+
+    Also true of texts with quotes or decimal commas in which a part of a cell looks so.
+    """
+    text = np.full(_REACH + _PIECE, ord("\n"), np.uint8)
+    while n_read := stream.readinto(text[_REACH:]):
+        end = _REACH + n_read
+        if _holds_code(text, end - _REACH):
             return True
-        last = (last + piece)[-3:]
-    return False
+        text[:_REACH] = text[end - _REACH : end].copy()
+    text[_REACH:] = ord("\n")
+    return _holds_code(text, _REACH)
+
+
+def _holds_code(text: np.ndarray, stop: int) -> bool:
+    """Whether a cell that starts at bytes 2 to ``stop`` + 1 may be a code."""
+    is_digit = (text[: stop + _REACH] - ord("0")) < 10  # bytes below "0" wrap around
+    is_start = text[2 : stop + 2] == ord("0")
+    is_start &= is_digit[3 : stop + 3]
+    is_start &= ~is_digit[1 : stop + 1]
+    is_start &= text[1 : stop + 1] != ord(".")
+    if not is_start.any():
+        return False
+    at = np.flatnonzero(is_start) + 2
+    before, further = text[at - 1], text[at - 2]
+    at = at[_BESIDE[before] | (_SIGNS[before] & _BESIDE[further])] + 1
+    has_point = np.zeros(at.size, bool)
+    for _ in range(_REACH - 4):
+        at += 1
+        byte = text[at]
+        ends = _BESIDE[byte] & ((byte != ord(" ")) | _BESIDE[text[at + 1]])
+        if ends.any():
+            return True
+        is_point = byte == ord(".")
+        goes_on = is_digit[at] | (is_point & ~has_point)
+        at, has_point = at[goes_on], (has_point | is_point)[goes_on]
+        if not at.size:
+            return False
+    return True
 
 
 def hold_thousands(column: Any) -> bool:
     """Whether the points of a column of texts stand between thousands."""
     compute = pyarrow("compute")
-    text = compute.utf8_trim_whitespace(column)
-    fits = compute.match_substring_regex(text, _THOUSANDS)
-    return bool(compute.all(compute.fill_null(fits, True)).as_py()) and are_thousands(
-        _different(text)
-    )
+    for part in (column[:_LOOK], column):
+        text = compute.utf8_trim_whitespace(part)
+        fits = compute.match_substring_regex(text, _THOUSANDS)
+        if not compute.all(compute.fill_null(fits, True)).as_py():
+            return False
+    return are_thousands(_different(text))
 
 
 def _different(text: Any) -> list[str]:

@@ -14,7 +14,7 @@ from mercer import maps
 from mercer._runtime.arrays import format_bytes
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
 from mercer._runtime.sparse import sound
-from mercer._runtime.validation import as_counts, is_name, numbers
+from mercer._runtime.validation import as_counts, is_name, numbers, refuse_missing
 from mercer.distributed.engine import Engine
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.memory import Memory
@@ -25,7 +25,14 @@ from mercer.estimators.base import Listener, listening
 from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
-from mercer.estimators.targets import ClassTarget, NumericTarget, Target, check_class_weight, coded
+from mercer.estimators.targets import (
+    ClassTarget,
+    NumericTarget,
+    Target,
+    check_class_weight,
+    checked_labels,
+    coded,
+)
 
 __all__ = ["fit_machine"]
 
@@ -182,12 +189,12 @@ def _checked(
 
 def _checked_target(target: Any, is_numeric: bool) -> NDArray:
     if not is_numeric:
-        labels = column_or_1d(np.asarray(target))
+        labels = column_or_1d(np.asarray(checked_labels("KernelClassifier", target)))
         assert_all_finite(labels, input_name="y")
         return labels
-    return check_array(
-        numbers(target, "y"), ensure_2d=False, dtype=None, ensure_min_samples=0, input_name="y"
-    )
+    target = numbers(target, "y")
+    refuse_missing(target, "y", "value")
+    return check_array(target, ensure_2d=False, dtype=None, ensure_min_samples=0, input_name="y")
 
 
 def _checked_weights(shard: Shard) -> NDArray[np.float64]:

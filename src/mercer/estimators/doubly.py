@@ -29,6 +29,7 @@ from mercer.solvers.doubly import SETTINGS, DoublySGD, Expansion
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
+_RELIABLE_ROWS = 64  # of a batch; steps of fewer at full length let the loss of others rise
 _LATE = 6  # steps from which a loss that has risen is warned of
 _TEXTS = {**SHARED, **SETTINGS} | entries(
     """
@@ -65,8 +66,10 @@ _TEXTS["method"] = """\
 Each step takes a batch of rows and a block of new random features, and adds these features with
 coefficients along the negative gradient. The model stores the key of its features and their
 coefficients, neither a kernel matrix nor features; memory does not depend on the number of rows.
-``partial_fit`` takes rows in batches. The time of a prediction grows in proportion to the number
-of steps."""
+``partial_fit`` takes rows in batches. A batch of fewer rows than ``batch_size``, or than 64, takes
+a step shorter in that proportion unless ``step_size`` is stated; single rows are learned badly, and
+the first batch should be of 64 rows or more, since it determines scales and means. The time of a
+prediction grows in proportion to the number of steps."""
 _TEXTS["paper"] = """\
 Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic gradients,
 NIPS 2014."""
@@ -123,6 +126,7 @@ class StreamingMachine(FeatureModel):
         scaled = self._begin(rows) if begins else self._preprocessing.scaled(rows.X)
         f = self._expansion(rows.target.shape[1:], float_type(X))
         losses = [] if begins else self.loss_curve_.tolist()
+        known = len(losses)
         batch, _ = solver.sizes(len(rows))
         for first in range(0, len(rows), batch):
             part = slice(first, first + batch)
@@ -135,9 +139,16 @@ class StreamingMachine(FeatureModel):
                     self._loss_,
                     sample_weight=None if rows.weights is None else rows.weights[part],
                     offset=self._constant_,
+                    share=self._share(rows.target[part]),
                 )
             )
-        self._adopt_steps(f, np.array(losses))
+        self._adopt_steps(f, np.array(losses), known)
+
+    def _share(self, batch: NDArray) -> float:
+        """Share of a whole step that a batch is worth, where the step's length is not stated."""
+        if self.step_size is not None:
+            return 1.0
+        return min(1.0, len(batch) / max(self.batch_size or 0, _RELIABLE_ROWS))
 
     def _begin(self, rows: Rows) -> Matrix:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
@@ -177,9 +188,10 @@ class StreamingMachine(FeatureModel):
         names = ("alpha", "preconditioned", "batch_size", "block_size", "step_size", "step_decay")
         return DoublySGD(max_iter=self.max_iter, **{name: getattr(self, name) for name in names})
 
-    def _adopt_steps(self, f: Expansion, losses: NDArray[np.float64]) -> None:
-        """Make the expansion the fitted model."""
-        if len(losses) >= _LATE and losses[-3:].min() > 2 * losses[:3].max():
+    def _adopt_steps(self, f: Expansion, losses: NDArray[np.float64], known: int = 0) -> None:
+        """Make the expansion the fitted model; earlier calls have judged ``known`` losses."""
+        risen = _risen(losses)
+        if risen[-1] and not risen[:known].any():
             warnings.warn(
                 f"step_size must be smaller, or batch_size larger: the loss has risen from "
                 f"{losses[0]:.3g} to {losses[-1]:.3g} in {len(losses)} steps.",
@@ -399,3 +411,12 @@ class DoublySGDClassifier(Classification, StreamingMachine):
             )
         self._continue(X, y, weights, ClassTarget.of_classes(self, known))
         return self
+
+
+def _risen(losses: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """For every step, whether the last three losses are above twice the first three."""
+    risen = np.zeros(len(losses), dtype=bool)
+    if len(losses) >= _LATE:
+        least = np.lib.stride_tricks.sliding_window_view(losses[_LATE - 3 :], 3).min(axis=1)
+        risen[_LATE - 1 :] = least > 2 * losses[:3].max()
+    return risen

@@ -26,7 +26,7 @@ from mercer.estimators.base import raise_if_interrupted
 from mercer.estimators.inputs import float_types, naming_remedy
 from mercer.estimators.preprocessing import Preprocessing, fit_scaler
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
-from mercer.estimators.targets import check_labels, class_weights, coded, winners
+from mercer.estimators.targets import checked_labels, class_weights, coded, winners
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
 
 __all__ = ["DualKernelSVC"]
@@ -163,7 +163,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         self.__dict__.pop("dual_coef_", None)  # of an earlier fit
         C, solver = positive_number(self.C, "C"), self._solver()
         name_from(self.loss, _DUALS, "loss")
-        check_labels(type(self).__name__, y)
+        y = checked_labels(type(self).__name__, y)
         X, y = self._checked_pair(X, y)
         weights = class_weights(self.class_weight, sample_weight, X, y)
         self.classes_, labels = coded(y)

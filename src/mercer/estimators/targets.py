@@ -20,7 +20,7 @@ from mercer import losses
 from mercer._runtime.messages import shown
 from mercer._runtime.rows import Data
 from mercer._runtime.sparse import holds_dates
-from mercer._runtime.validation import name_from
+from mercer._runtime.validation import name_from, refuse_missing
 from mercer.estimators.inputs import check_weights, checked_pair, numbers
 from mercer.estimators.tensors import labels_of
 from mercer.losses import Loss
@@ -31,7 +31,7 @@ __all__ = [
     "Target",
     "are_classes",
     "check_class_weight",
-    "check_labels",
+    "checked_labels",
     "class_weights",
     "coded",
     "signs",
@@ -65,6 +65,7 @@ class NumericTarget:
     ) -> tuple[Data, NDArray, NDArray | None]:
         """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
         y = numbers(y, "y")
+        refuse_missing(y, "y", "value")
         X, y = checked_pair(model, X, y, multi_output=True, y_numeric=True, **options)
         return X, y, check_weights(sample_weight, X)
 
@@ -170,7 +171,7 @@ class ClassTarget:
         model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Data, NDArray, NDArray | None]:
         """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
-        check_labels(type(model).__name__, y)
+        y = checked_labels(type(model).__name__, y)
         X, y = checked_pair(model, X, y, **options)
         check_classification_targets(y)
         return X, y, class_weights(model.class_weight, sample_weight, X, y)
@@ -280,8 +281,11 @@ def warn_of_small_classes(distinct: NDArray, counts: NDArray) -> None:
     )
 
 
-def check_labels(model: str, y: Any) -> None:
-    """Raise unless ``y`` has one label for every row; ``model`` is the classifier's name."""
+def checked_labels(model: str, y: Any) -> Any:
+    """``y`` if it has one label for every row; ``model`` is the classifier's name.
+
+    Numbers that are stored as objects are those numbers.
+    """
     shape: tuple[int, ...] = y.shape if hasattr(y, "shape") else ()
     if not shape and isinstance(y, (list, tuple)) and y and isinstance(y[0], (list, tuple)):
         shape = (len(y), len(y[0]))
@@ -295,6 +299,11 @@ def check_labels(model: str, y: Any) -> None:
             "y must hold labels; got dates: derive labels from them, such as weekdays, or numbers "
             "for a regressor, such as days since a first date."
         )
+    array = np.asarray(y)
+    refuse_missing(array, "y", "label")
+    if array.dtype == object and all(isinstance(label, Real) for label in array.ravel().tolist()):
+        return np.array(array.tolist())
+    return y
 
 
 def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:

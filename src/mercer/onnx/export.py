@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import mercer
@@ -15,6 +16,7 @@ from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, Graph, Value, element_type
 from mercer.onnx.inputs import Input, Inputs, described, fed
 from mercer.onnx.models import first_part, is_known, outputs
 from mercer.onnx.packages import package
+from mercer.unsupervised.base import Unsupervised
 
 __all__ = ["feed", "to_onnx"]
 
@@ -51,8 +53,8 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     ImportError
         If onnx is not installed, or skl2onnx for steps of other packages.
     ValueError
-        If ONNX cannot express the model (texts, callables as kernels, random trees and planes), or
-        the model is larger than 2 GB.
+        If ONNX cannot express the model (texts, callables as kernels, random trees and planes), the
+        model is one of unlabelled rows, or it is larger than 2 GB.
 
     Examples
     --------
@@ -68,6 +70,7 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     if not hasattr(model, "fit"):
         raise TypeError(f"model must be a fitted estimator; got {shown(model)}.")
     check_is_fitted(model)
+    _refuse_unsupervised(model)
     opset = LEAST_OPSET if target_opset is None else int(target_opset)
     if opset < LEAST_OPSET:
         raise ValueError(f"target_opset must be at least {LEAST_OPSET}; got {target_opset!r}.")
@@ -88,6 +91,18 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     for name, value in made.items():
         graph.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
     return _model(graph, given, made, opset)
+
+
+def _refuse_unsupervised(model: Any) -> None:
+    """Raise for a model of unlabelled rows, alone or as a step."""
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    for step in steps:
+        if isinstance(step, Unsupervised):
+            raise ValueError(
+                "model must be a regressor, a classifier or a transformer of tables or features; "
+                f"got {type(step).__name__}, a model of unlabelled rows, for which there is no "
+                "conversion to ONNX: keep it with mercer.persistence."
+            )
 
 
 def _model(graph: Graph, given: list[Input], made: dict[str, Value], opset: int) -> Any:

@@ -229,12 +229,14 @@ class DoublySGD:
         offset: NDArray | float = 0.0,
         responses: NDArray | None = None,
         block_size: int | None = None,
+        share: float = 1.0,
     ) -> float:
         """Step t, after t others, in place; the mean loss of the batch before it.
 
         The batch X (m, d) has targets y (m,) or (m, k), and weights of mean one over all rows, if
         not over the batch. ``offset`` is added to f; ``responses`` are f of the batch where it is
-        known; ``block_size`` features are added, by default as for a batch of m rows.
+        known; ``block_size`` features are added, by default as for a batch of m rows. The length of
+        the step is multiplied by ``share``.
 
         Raises
         ------
@@ -242,7 +244,7 @@ class DoublySGD:
             If the step is so large that the penalty turns coefficients around, or numbers grow out
             of the range of floats.
         """
-        gamma = self.step_length(t, loss, f.feature_map)
+        gamma = share * self.step_length(t, loss, f.feature_map)
         if gamma * self.alpha >= 1:
             raise ValueError(
                 f"step_size must be below 1 / alpha; got steps of {gamma:.3g} for "

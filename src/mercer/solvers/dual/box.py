@@ -12,6 +12,7 @@ from mercer._runtime.validation import positive_number
 
 __all__ = ["BoxDual"]
 
+_ROUNDING = 1e-8  # distance to an end of an interval in its widths that sums of moves may leave
 Vector = NDArray[np.float64]
 # As the core takes them: linear, lower, upper, extra, curvature, and b and sums, which move.
 Arrays = tuple[Vector, Vector, Vector, Vector, Vector, Vector, Vector]
@@ -128,12 +129,19 @@ class BoxDual:
         return max(0.0, float(most - least))
 
     def intercept(self, b: Vector, sums: Vector) -> float:
-        """The intercept that goes with variables that sum to zero."""
+        """The intercept that goes with variables that sum to zero.
+
+        The middle of those that do where every variable is at an end of its interval but for
+        rounding, as where the intervals of both classes have the same sum and all are used up.
+        """
         h = self.slopes(b, sums)
-        free = (b > self.lower) & (b < self.upper)
+        width = self.upper - self.lower
+        near = np.where(np.isfinite(width), _ROUNDING * width, 0.0)
+        below_upper, above_lower = b < self.upper - near, b > self.lower + near
+        free = below_upper & above_lower
         if free.any():
             return -float(h[free].mean())
-        ends = np.min(h[b < self.upper], initial=np.inf), np.max(h[b > self.lower], initial=-np.inf)
+        ends = np.min(h[below_upper], initial=np.inf), np.max(h[above_lower], initial=-np.inf)
         known = [end for end in ends if np.isfinite(end)]
         return -float(np.mean(known)) if known else 0.0
 
