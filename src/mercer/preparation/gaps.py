@@ -43,10 +43,10 @@ def new_gaps(preparer: Any, X: Any) -> tuple[list[str], NDArray[np.bool_], NDArr
     for place, dates in columns.dates.items():
         missing[:, place] = np.isnat(dates)
     places = [place for place in used if place in _without_gaps(preparer)]
-    new, whole = missing[:, places], missing[:, used].all(axis=1)
-    some, met = new.any(axis=1), new[~whole].any(axis=0)
+    new, whole = missing[:, places], np.all(missing[:, used], axis=1)
+    some, met = np.any(new, axis=1), np.any(new[~whole], axis=0).tolist()
     names = [columns.names[place] for place, is_met in zip(places, met, strict=True) if is_met]
-    return names, some & ~whole, some & whole
+    return names, np.asarray(some & ~whole), np.asarray(some & whole)
 
 
 def _without_gaps(preparer: Any) -> set[int]:
