@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -208,3 +209,44 @@ def test_constant_errors_and_perfect_predictions_leave_no_warning():
             sizes = spread.sizes(rows, zero[:, 0]) * np.ones(200)
             assert np.isfinite(sizes).all()
             assert np.isfinite(spread.ends(0.9)).all()
+
+
+@pytest.fixture(scope="module")
+def whole_table():
+    rng = np.random.default_rng(0)
+    labels = rng.choice(["x", "y"], 200)
+    table = pd.DataFrame({"a": rng.normal(size=200), "b": rng.uniform(size=200), "c": labels})
+    y = 3 * table["a"].to_numpy() + table["b"].to_numpy() + 0.1 * rng.normal(size=200)
+    return table, y, AutoKernelRegressor(random_state=0).fit(table, y)
+
+
+def test_a_row_of_missing_cells_has_the_quantiles_of_the_targets(whole_table):
+    table, y, model = whole_table
+    few = table.iloc[:2].copy()
+    few.loc[1, ["a", "b"]], few.loc[1, "c"] = np.nan, None
+    known, unknown = model.predict_interval(few)
+    assert np.diff(known) < 0.2 * np.diff(unknown)
+    low, high = np.quantile(y, [0.05, 0.95])
+    np.testing.assert_allclose(unknown, [low, high], atol=0.2 * (high - low))
+    np.testing.assert_allclose(model.predict(few, quantiles=[0.05, 0.95])[1], unknown, atol=0.3)
+
+
+def test_a_warning_names_columns_that_had_no_gaps_at_the_fit(whole_table):
+    table, _, model = whole_table
+    few = table.iloc[:3].copy()
+    few.loc[1, "a"] = np.nan
+    with pytest.warns(UserWarning, match="too narrow for 1 row .* at the fit, 'a': fit the model"):
+        model.predict_interval(few)
+
+
+def test_gaps_that_the_fit_has_met_need_no_warning(whole_table):
+    table, y, _ = whole_table
+    gaps = table.copy()
+    gaps.loc[::10, "a"] = np.nan
+    gaps.loc[::9, ["b", "c"]] = [np.nan, None]
+    model = AutoKernelRegressor(random_state=0).fit(gaps, y)
+    few = table.iloc[:2].copy()
+    few.loc[1, ["a", "b"]], few.loc[1, "c"] = np.nan, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_interval(few)

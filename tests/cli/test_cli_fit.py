@@ -90,7 +90,7 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(mercer, tmp_path, monkey
             ("--alphas", "1,2", "--sparse"),
             "--alphas must be left out beside --sparse; give --alpha",
         ),
-        (("--n-components", "5"), "n_components must be left out for feature_map='exact'"),
+        (("--n-components", "5"), "--n-components must be left out for --map exact"),
     ],
     ids=["nobody", "another", "file", "words", "twice", "sparse", "components"],
 )

@@ -130,7 +130,8 @@ def test_every_form_of_automatic_model_is_fitted_told_and_reported(form, target,
     assert isinstance(map_, ExactKernel) == (form == "exact")
     assert isinstance(model.best_estimator_, (MeanRegressor, MeanClassifier)) == (form == "mean")
     assert (" leaves in " in told) == is_local
-    assert (" features in " in told) == (not is_local)
+    assert ("exact kernel of " in told) == (form == "exact")
+    assert (" features in " in told) == (not is_local and form != "exact")
     assert "None" not in told
 
 

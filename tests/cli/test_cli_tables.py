@@ -228,7 +228,7 @@ def test_a_text_far_below_numbers_makes_a_column_of_texts(tmp_path, monkeypatch)
         ("t.csv", b"", "t.csv is empty"),
         ("t.csv", b"a,y\n", "holds a header and no row"),
         ("t.csv", b"a,a,y\n1,2,3\n", "column name a is more than once"),
-        ("t.csv", b"a,y\n1,\n2,\n", "the target 'y' is missing or infinite in 2 rows"),
+        ("t.csv", b"a,y\n1,\n2,\n", "the column 'y' is empty in all 2 rows"),
         ("t.csv", "a,y\nü,1\n".encode("latin-1"), "is not UTF-8 text"),
         ("t.csv", b"a,y\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
         ("t.parquet", b"", "t.parquet is empty"),

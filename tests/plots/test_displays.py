@@ -359,10 +359,11 @@ def test_zeros_of_both_axes_stand_one_above_the_other():
 # -- searches ----------------------------------------------------------------------------------
 
 
-def test_groups_of_a_search_are_shown_the_best_first(regressor):
+def test_groups_of_a_search_are_shown_the_chosen_one_and_then_the_best_first(regressor):
     display = plots.SearchDisplay.from_estimator(regressor, max_groups=3)
     losses = [min(stages.values())[0] for stages in display.groups.values()]
-    assert losses == sorted(losses)
+    assert losses[1:] == sorted(losses[1:])
+    assert [any(c for _, c in s.values()) for s in display.groups.values()].index(True) == 0
     assert len(display.ax_.get_yticklabels()) == 3
     assert f"{len(losses) - 3} more were worse" in display.ax_.get_xlabel()
 

@@ -6,6 +6,7 @@ import pytest
 
 from mercer import AutoKernelRegressor, KernelClassifier, KernelRegressor, plots
 from mercer.explain import shapley_values
+from mercer.plots.base import amount
 from mercer.plots.shapley import _ranks
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -102,3 +103,21 @@ def test_wrong_columns_and_rows_are_refused(values):
         display.dependence("other")
     with pytest.raises(ValueError, match="row must be below 150"):
         display.waterfall(150)
+
+
+def test_a_column_of_dates_has_dates_on_its_axis():
+    days = pd.date_range("2020-01-01", periods=60, freq="20D")
+    table = pd.DataFrame({"sold": days, "area": np.arange(60.0) % 7})
+    y = 1e5 * np.arange(60.0) + 1e3 * table["area"].to_numpy()
+    explained = shapley_values(AutoKernelRegressor(random_state=0).fit(table, y), table)
+    axes = plots.ShapleyDisplay(explained).dependence("sold").ax_
+    axes.figure.canvas.draw()
+    assert {"2021", "2022"} <= {label.get_text() for label in axes.get_xticklabels()}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(117_400.0, "117 000"), (-9_284.0, "-9 280"), (0.01234, "0.0123"), (1e13, "1e+13")],
+)
+def test_amounts_have_no_exponent_up_to_billions(value, text):
+    assert amount(value).replace("\N{THIN SPACE}", " ") == text

@@ -26,6 +26,7 @@ from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.leaks import warn_of_leaks
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.order import time_codes, warn_of_order
@@ -151,6 +152,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
         self._measure_errors(X, search)
+        if not self.interrupted_ and np.isinf(budget):
+            warn_of_leaks(self, X, y, key)
         monitor.end_fit()
 
     def _form(self, search: Search, X: Any, end: float) -> Form:

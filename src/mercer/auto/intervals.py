@@ -19,8 +19,9 @@ from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
 from mercer.estimators import KernelRegressor
 from mercer.maps import ExactKernel
+from mercer.preparation.gaps import new_gaps
 
-__all__ = ["MOST_ROWS", "HeldErrors", "Spread", "at_least_0", "checked_quantiles"]
+__all__ = ["MOST_ROWS", "HeldErrors", "Spread", "at_least_0", "checked_quantiles", "unknown_rows"]
 
 _LEAST_ROWS = 60  # held-out rows from which sizes of errors are learned
 MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
@@ -30,6 +31,7 @@ _RIDGES = (1.0, 4.0, 16.0)
 _FLOOR = 0.15  # of the median error, added to errors before the logarithm is taken
 _POWERS = (0.5, 0.75, 1.0, 1.25, 1.5)  # of the sizes, which the floor makes too even
 _GAIN = 0.99  # times the score of intervals of one width, below which sizes are worth having
+_SHOWN = 5  # columns that a warning names
 _COVERAGE = 0.9  # of the intervals that are judged
 
 
@@ -185,6 +187,11 @@ class HeldErrors:
             _spreads[self] = spread
         return spread
 
+    @property
+    def targets(self) -> Spread:
+        """The law of the targets of the held-out rows, for rows of which nothing is known."""
+        return Spread(np.sort(evened(self.responses + self.errors, self.weights), axis=0))
+
     def _check_state(self) -> None:
         state = State(self)
         errors, rows, weights = (state.value(name) for name in ("errors", "rows", "weights"))
@@ -211,6 +218,22 @@ def _are_numbers(values: Any, shape: tuple[int | None, ...]) -> bool:
 def at_least_0(predicted: NDArray, where: Any) -> NDArray:
     """Predictions, those below 0 set to 0 in the outputs of ``where``."""
     return np.where(where, np.maximum(predicted, 0.0), predicted)
+
+
+def unknown_rows(preparer: Any, X: Any) -> NDArray[np.bool_]:
+    """Rows whose columns are all missing, as no row of the fit; a warning tells of other gaps."""
+    names, some, whole = new_gaps(preparer, X)
+    if names:
+        n = int(np.count_nonzero(some))
+        shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+        warnings.warn(
+            f"intervals may be too narrow for {n} row{'s' * (n != 1)} with missing cells in "
+            f"columns that had none at the fit, {shown}: fit the model to rows that lack these "
+            "cells, too.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return whole
 
 
 def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:

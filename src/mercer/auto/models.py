@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +18,14 @@ from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.intervals import MOST_ROWS, HeldErrors, Spread, at_least_0, checked_quantiles
+from mercer.auto.intervals import (
+    MOST_ROWS,
+    HeldErrors,
+    Spread,
+    at_least_0,
+    checked_quantiles,
+    unknown_rows,
+)
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
@@ -177,7 +185,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
                     "quantiles need errors on held-out rows, which an interrupted fit lacks; fit "
                     "the model again."
                 )
-            return self._at_scores(X, self.spread_.quantiles(levels))
+            return self._at_scores(X, lambda spread: spread.quantiles(levels))
         predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
         return at_least_0(predicted.astype(np.float64, copy=False), self._are_positive_)
 
@@ -190,7 +198,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         machines above, those of the leaves of the search, which have fewer rows: intervals of
         noiseless targets are then too wide. Intervals of targets fitted as logarithms widen with
         the prediction. With several outputs each has intervals of constant width, centred at the
-        prediction. Where no target of the fit was below 0, ends below 0 become 0.
+        prediction. Where no target of the fit was below 0, ends below 0 become 0. A row whose
+        columns are all missing gets the quantiles of the held-out targets, unless the fit met such
+        rows; a warning names columns with missing cells that had none at the fit.
 
         Parameters
         ----------
@@ -205,14 +215,15 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         """
         self._check_fitted()
         if self.conformal_.scores.ndim == 1 and "_errors_" in vars(self):
-            return self._at_scores(X, self.spread_.ends(coverage))
+            return self._at_scores(X, lambda spread: spread.ends(coverage))
         reach = np.atleast_1d(self.conformal_.bound(coverage))
-        return self._at_scores(X, np.stack([-reach, reach]), even=True)
+        return self._at_scores(X, lambda spread: np.stack([-reach, reach]), even=True)
 
-    def _at_scores(self, X: Any, scores: NDArray, even: bool = False) -> NDArray:
+    def _at_scores(self, X: Any, found: Callable[[Spread], NDArray], even: bool = False) -> NDArray:
         """Targets at some scores (q, k) of their errors, (n, q) or (n, k, q); sizes are 1 if even.
 
-        For logarithms of targets so are the errors.
+        For logarithms of targets so are the errors. Rows of which nothing is known have the scores
+        of the targets themselves.
         """
         X = checked_table(self, X, reset=False)
         estimator = self.best_estimator_
@@ -222,8 +233,12 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         if not even and self.spread_.machine is not None:
             sizes = self.spread_.sizes(self._pipelines()[0][:-1].transform(X), middle)
             sizes = sizes.reshape(-1, *[1] * middle.ndim)
+        scores = found(Spread(np.empty((0, 1))) if even else self.spread_)
         scores = scores[:, 0] if middle.ndim == 1 else scores.T
         ends = middle[..., None] + sizes * scores
+        unknown = unknown_rows(self._pipelines()[0]["preparer"], X)
+        if unknown.any() and not even:
+            ends[unknown] = found(self._errors_.targets)[:, 0]
         ends = estimator.shift_.unbounded(ends) if logs else ends
         return at_least_0(ends, np.asarray(self._are_positive_)[..., None])
 

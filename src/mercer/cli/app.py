@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from mercer._runtime.messages import printable
 from mercer.cli import compare, explain, fit, model_card, predict, show, unlabelled
 from mercer.cli.options import LIMIT, say
+from mercer.cli.words import in_options
 
 FAILED, WRONG_USAGE = 1, 2
 _SIGNALLED = 128  # plus the number of the signal, as shells say it
@@ -158,7 +159,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError) and not text:
         text = "there is not enough memory"
     if isinstance(error, (ValueError, TypeError, OSError, MemoryError, ImportError)) and text:
-        return text, FAILED
+        return in_options(text), FAILED
     return f"internal error, {type(error).__name__}: {text} (--debug shows where)", FAILED
 
 
@@ -267,7 +268,7 @@ def _short_warnings() -> Iterator[None]:
     shown: set[str] = set()
 
     def show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = in_options(" ".join(str(message).split()))
         if text not in shown:
             shown.add(text)
             say(f"mercer: warning: {text}")

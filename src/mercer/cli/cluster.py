@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mercer.cli.fitting import machine_for, written
-from mercer.cli.options import Task, say, waiting
+from mercer.cli.options import MACHINE_PANEL, Task, say, waiting
 from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
@@ -28,11 +28,16 @@ Scheduler = Annotated[
         metavar="ADDRESS",
         help="Fit on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; DATA is a "
         "folder of Parquet files that all of them find under this name.",
+        rich_help_panel=MACHINE_PANEL,
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Fit a folder of Parquet files in so many processes of this machine."),
+    typer.Option(
+        min=1,
+        help="Fit a folder of Parquet files in so many processes of this machine.",
+        rich_help_panel=MACHINE_PANEL,
+    ),
 ]
 _OFTEN, _SELDOM = 0.2, 2.0  # seconds between two changes of the line, and between two lines
 

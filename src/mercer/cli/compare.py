@@ -12,6 +12,7 @@ import typer
 
 from mercer.cli.fitting import tell_rows
 from mercer.cli.options import (
+    DATA_PANEL,
     AsTask,
     Data,
     Drop,
@@ -56,6 +57,16 @@ Methods = Annotated[
 Sizes = Annotated[
     str | None, typer.Option(metavar="NUMBERS", help="Numbers of components, such as 64,256.")
 ]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="NAME",
+        help="Column of dates or numbers that orders the rows: the last quarter is the test part, "
+        "and settings are judged on rows later than those fitted.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
 Fast = Annotated[
     bool, typer.Option("--fast", help="Few sizes, and few rows to choose settings on.")
 ]
@@ -69,6 +80,7 @@ def compare(
     features: Features = None,
     drop: Drop = None,
     id_: Ids = None,
+    time: TimeColumn = None,
     methods: Methods = None,
     sizes: Sizes = None,
     fast: Fast = False,
@@ -90,9 +102,11 @@ def compare(
     from mercer import plots
     from mercer.cli.data import labelled
 
-    roles = Roles(target, names_in(features), names_in(drop), names_in(id_))
+    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), time=time)
     rows = labelled(data, roles, task)
     tell_rows(rows)
+    if time is not None:
+        rows.data = _in_order(rows.data, time)
     lines = out / f"compare-{rows.data.name}.jsonl"
     figure = lines.with_suffix(".png")
     if out.is_dir():
@@ -109,6 +123,20 @@ def compare(
         print_json({**content, "record_file": lines, "figure": figure})
     else:
         echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
+
+
+def _in_order(data: Dataset, time: str) -> Dataset:
+    """The rows in the order of a column, as a series, whose last rows are the test part."""
+    import numpy as np
+
+    from mercer.auto.order import time_codes
+    from mercer.cli.scorers import rows_of
+    from mercer.preparation.frames import frame_of
+
+    frame = frame_of(data.X)
+    column = time if frame is not None else list(data.feature_names or ()).index(time)
+    order = np.argsort(time_codes(data.X if frame is None else frame, column), kind="stable")
+    return replace(data, X=rows_of(data.X, order), y=data.y[order], is_series=True)
 
 
 def _in_rows(rows: Labelled) -> Dataset:

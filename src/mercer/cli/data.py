@@ -254,6 +254,8 @@ def _unknown(text: str, names: list[str]) -> Exception:
         beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         near = get_close_matches(path.name, beside, n=1)
         hint = f"; did you mean {folder / near[0]}?" if near else ""
+        if os.sep not in text and path.stem.lower().replace("_", "-") in names:
+            hint = f"; did you mean the known data set {path.stem}?"
         return FileNotFoundError(f"there is no file {text}{hint}")
     near = get_close_matches(text, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"

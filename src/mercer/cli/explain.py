@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -15,6 +16,7 @@ from mercer.cli.roles import names_in
 if TYPE_CHECKING:
     from mercer.cli.rows import Pieces
     from mercer.explain import ShapleyValues
+    from mercer.persistence import SavedModel
 
 _PAGE_ROWS = 500  # rows of a page
 
@@ -52,14 +54,13 @@ def explain(
     is_page = out.suffix.lower() in PAGE.suffixes
     inputs = {"MODEL": model, "DATA": Path(data)}
     check_outputs([Output("--out", out, PAGE if is_page else EXPLANATIONS)], inputs, force)
-    from mercer import persistence
-    from mercer.cli.rows import to_predict
+    from mercer.cli.rows import model_in, to_predict
 
-    saved = persistence.load_saved(model)
+    saved = model_in(model)
     warnings.filterwarnings("ignore", "X does not have valid feature names")
     pieces = to_predict(data, saved, names_in(id_) or tuple(saved.settings.get("id") or ()))
     if is_page:
-        n = _write_page(saved.model, pieces, class_, rows or _PAGE_ROWS, out, model.name)
+        n = _write_page(saved, pieces, class_, rows or _PAGE_ROWS, out, model.name)
     else:
         n = _write_values(saved.model, pieces, class_, rows, out)
     if as_json:
@@ -130,7 +131,7 @@ def _columns(found: ShapleyValues) -> dict[str, Any]:
 
 
 def _write_page(
-    model: Any, pieces: Pieces, class_: str | None, rows: int, out: Path, title: str
+    saved: SavedModel, pieces: Pieces, class_: str | None, rows: int, out: Path, title: str
 ) -> int:
     from mercer.plots.explanation import write_explanation
 
@@ -138,6 +139,8 @@ def _write_page(
         piece = next(pieces.pieces, None)
         if piece is None or not len(piece.X):
             raise ValueError("DATA must hold at least one row; got none.")
-        found = _explained(model, piece.X[:rows], class_)
+        found = _explained(saved.model, piece.X[:rows], class_)
+        if found.unit == "target" and saved.target:
+            found = replace(found, unit=saved.target)
         write_explanation(found, out, title=title)
     return len(found.values)

@@ -22,6 +22,12 @@ from mercer.cli.fitting import (
     written,
 )
 from mercer.cli.options import (
+    AUTOMATIC_PANEL,
+    DATA_PANEL,
+    MACHINE_PANEL,
+    MODEL_PANEL,
+    OUTPUT_PANEL,
+    TASK_PANEL,
     AsTask,
     Data,
     Drop,
@@ -45,12 +51,14 @@ if TYPE_CHECKING:
     from mercer.cli.data import Labelled
 
 
-def _valued(metavar: str, text: str, *names: str) -> Any:
-    """Option that takes a value, which the help shows as ``metavar``."""
-    return typer.Option(*names, metavar=metavar, help=text)
+def _valued(metavar: str, text: str, *names: str, panel: str) -> Any:
+    """Option that takes a value, which the help shows as ``metavar`` in a group of options."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
 
 
-ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
+ModelFile = Annotated[
+    Path, typer.Option(help="The model file to write.", rich_help_panel=OUTPUT_PANEL)
+]
 MapName = Annotated[
     str | None,
     _valued(
@@ -58,36 +66,62 @@ MapName = Annotated[
         "binning, fourier, fastfood, nystroem, exact, tefm, compact, perceptron, stump, tree, "
         "ngrams or linear.",
         "--map",
+        panel=MODEL_PANEL,
     ),
 ]
-Components = Annotated[int | None, typer.Option(help="Grids, frequencies, landmarks: features.")]
+Components = Annotated[
+    int | None,
+    typer.Option(help="Grids, frequencies, landmarks: features.", rich_help_panel=MODEL_PANEL),
+]
 KernelName = Annotated[
     str | None,
     _valued(
-        "NAME", "gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth."
+        "NAME",
+        "gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth.",
+        panel=MODEL_PANEL,
     ),
 ]
-Gamma = Annotated[str | None, _valued("NUMBER", "Scale of the kernel; or scale, median.")]
+Gamma = Annotated[
+    str | None, _valued("NUMBER", "Scale of the kernel; or scale, median.", panel=MODEL_PANEL)
+]
 GammaPath = Annotated[
     str | None,
-    _valued("NUMBERS", "Values to choose gamma from on held-out rows, such as 0.01,0.1,1."),
+    _valued(
+        "NUMBERS",
+        "Values to choose gamma from on held-out rows, such as 0.01,0.1,1.",
+        panel=MODEL_PANEL,
+    ),
 ]
-Alpha = Annotated[float | None, typer.Option(help="Weight of the penalty; by default set from n.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option(help="Weight of the penalty; by default set from n.", rich_help_panel=MODEL_PANEL),
+]
 Alphas = Annotated[
     str | None,
-    _valued("NUMBERS", "Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4."),
+    _valued(
+        "NUMBERS",
+        "Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4.",
+        panel=MODEL_PANEL,
+    ),
 ]
 LossName = Annotated[
     str | None,
-    _valued("NAME", "squared, huber, logistic, hinge, squared_hinge, smooth_hinge, multinomial."),
+    _valued(
+        "NAME",
+        "squared, huber, logistic, hinge, squared_hinge, smooth_hinge, multinomial.",
+        panel=MODEL_PANEL,
+    ),
 ]
-SolverName = Annotated[str | None, _valued("NAME", "auto, cholesky, cg, block, newton-cg, cd.")]
+SolverName = Annotated[
+    str | None, _valued("NAME", "auto, cholesky, cg, block, newton-cg, cd.", panel=MODEL_PANEL)
+]
 Checkpoint = Annotated[
     Path | None,
     _valued(
         "FOLDER",
         "Where --solver block keeps how far it is: the same command goes on from there, on "
         "any number of workers.",
+        panel=MODEL_PANEL,
     ),
 ]
 Sparse = Annotated[
@@ -96,20 +130,34 @@ Sparse = Annotated[
         "--sparse",
         help="Keep only the features that matter, of as many as it takes; --n-components is then "
         "how many are drawn at a time.",
+        rich_help_panel=MODEL_PANEL,
     ),
 ]
 Scale = Annotated[
-    bool, typer.Option("--scale/--no-scale", help="Scale the inputs inside the model.")
+    bool,
+    typer.Option(
+        "--scale/--no-scale", help="Scale the inputs inside the model.", rich_help_panel=MODEL_PANEL
+    ),
 ]
 
 
 TimeBudget = Annotated[
-    float | None, typer.Option(help="Seconds that the automatic choice and the fit may take.")
+    float | None,
+    typer.Option(
+        help="Seconds that the automatic choice and the fit may take.",
+        rich_help_panel=AUTOMATIC_PANEL,
+    ),
 ]
-Weights = Annotated[str | None, _valued("NAME", "Column of weights of the rows, of at least 0.")]
+Weights = Annotated[
+    str | None, _valued("NAME", "Column of weights of the rows, of at least 0.", panel=DATA_PANEL)
+]
 Groups = Annotated[
     str | None,
-    _valued("NAME", "Column of groups: the rows of one are never parted when settings are judged."),
+    _valued(
+        "NAME",
+        "Column of groups: the rows of one are never parted when settings are judged.",
+        panel=DATA_PANEL,
+    ),
 ]
 TimeColumn = Annotated[
     str | None,
@@ -118,11 +166,16 @@ TimeColumn = Annotated[
         "Column of dates or numbers that orders the rows: settings are judged on rows later than "
         "those fitted.",
         "--time",
+        panel=DATA_PANEL,
     ),
 ]
 Scoring = Annotated[
     str | None,
-    _valued("NAME", "Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2."),
+    _valued(
+        "NAME",
+        "Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2.",
+        panel=TASK_PANEL,
+    ),
 ]
 ClassWeight = Annotated[
     str | None,
@@ -130,11 +183,14 @@ ClassWeight = Annotated[
         "WEIGHTS",
         "balanced, a weight for each label such as no=1,yes=5, or a JSON object of them.",
         "--class-weight",
+        panel=TASK_PANEL,
     ),
 ]
 Positive = Annotated[
     str | None,
-    _valued("LABEL", "Class that --scoring is of, against all others, such as yes."),
+    _valued(
+        "LABEL", "Class that --scoring is of, against all others, such as yes.", panel=TASK_PANEL
+    ),
 ]
 Folds = Annotated[
     int | None,
@@ -143,18 +199,27 @@ Folds = Annotated[
         metavar="K",
         min=2,
         help="Score by K-fold cross-validation as well, which takes K more fits.",
+        rich_help_panel=TASK_PANEL,
     ),
 ]
-Report = Annotated[Path | None, _valued("FILE", "Write a page about the model, as HTML.")]
+Report = Annotated[
+    Path | None, _valued("FILE", "Write a page about the model, as HTML.", panel=OUTPUT_PANEL)
+]
 DeviceName = Annotated[
     str | None,
     _valued(
         "NAME",
         "Where an exact kernel or landmarks are computed: cpu, cuda or cuda:<number>.",
         "--device",
+        panel=MACHINE_PANEL,
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell every stage, in a line each.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Tell every stage, in a line each.", rich_help_panel=OUTPUT_PANEL
+    ),
+]
 
 
 def fit(

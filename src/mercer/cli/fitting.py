@@ -29,7 +29,8 @@ def scorer_name(name: str | None) -> str | None:
     known = get_scorer_names()
     if name in known:
         return name
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    plain = [each for each in (name.removesuffix("_score"), f"neg_{name}") if each in known]
+    near = plain or get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
     raise ValueError(f"--scoring knows no {name!r}; {hint}")
 
@@ -215,6 +216,7 @@ def described(model: Any, n_counted: int | None) -> dict[str, Any]:
     map_ = getattr(machine, "feature_map_", None)
     return {
         "n_features": getattr(map_, "n_features_out_", None),
+        "exact": type(map_).__name__ == "ExactKernel",
         "n_leaves": getattr(machine, "n_leaves_", None),
         "gamma_path": getattr(machine, "gamma_path_", None),
         # A map may have no kernel, and a kernel no scale.
@@ -256,7 +258,19 @@ def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
         named = scorer if isinstance(scorer, str) else scorer.name
         call = get_scorer(scorer) if isinstance(scorer, str) else scorer
         found = {named: float(call(model, X, y)), **found}
-    return {"score": found, "scored_on": part, "scored_rows": X.shape[0], "scoring": named}
+    told = {"score": found, "scored_on": part, "scored_rows": X.shape[0], "scoring": named}
+    return told | {"constant": _constant(data, y)}
+
+
+def _constant(data: Dataset, y: Any) -> dict[str, Any] | None:
+    """The commonest class of the training rows, and its share of the rows of ``y``."""
+    import numpy as np
+
+    if data.task != "classification":
+        return None
+    labels, counts = np.unique(data.y, return_counts=True)
+    commonest = labels[int(np.argmax(counts))]
+    return {"class": commonest.item(), "accuracy": float(np.mean(np.asarray(y) == commonest))}
 
 
 def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
@@ -265,7 +279,8 @@ def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
 
     data = rows.data
     n = data.X.shape[0]
-    origin = Origin(str(out), n, rows.n_left_out, rows.task_note)
+    size = out.stat().st_size
+    origin = Origin(str(out), n, rows.n_left_out, rows.task_note, size)
     title = f"{rows.target} of {data.name}" if rows.target else data.name
     with waiting(f"writing {path}"):
         write_page(model, path, data.X_test, data.y_test, title, origin)
@@ -302,6 +317,10 @@ def tell(summary: dict[str, Any]) -> None:
         )
     score = ", ".join(f"{name} {value:.4f}" for name, value in summary["score"].items())
     echo(f"{score} on the {summary['scored_on']}")
+    if summary.get("constant") is not None:
+        constant = summary["constant"]
+        share = f"accuracy {constant['accuracy']:.4f} of the constant model"
+        echo(f"{share}, which predicts {constant['class']} for all of these rows")
     echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
     if "report" in summary:
         echo(f"wrote {summary['report']}")
@@ -317,11 +336,13 @@ def held_out_words(validation: dict[str, Any], scoring: str) -> str:
 
 
 def form_words(summary: dict[str, Any]) -> str:
-    """The size of a model: its leaves or its features."""
+    """The size of a model: its leaves, the rows of an exact kernel, or its features."""
     if summary["n_leaves"] is not None:
         return f"{summary['n_leaves']} leaves"
     if summary["n_features"] is None:
         return "features unknown"
+    if summary["exact"]:
+        return f"exact kernel of {summary['n_features']} rows"
     drawn = "" if summary["n_drawn"] is None else f", of {summary['n_drawn']} drawn,"
     return f"{summary['n_features']} features{drawn}"
 
@@ -329,12 +350,15 @@ def form_words(summary: dict[str, Any]) -> str:
 def _solution(summary: dict[str, Any]) -> str:
     """The solver and its iterations, as far as the machine has them."""
     solver = summary["solver"] or "leaf by leaf"
-    return solver if summary["n_iter"] is None else f"{solver}, {summary['n_iter']} iterations"
+    n = summary["n_iter"]
+    return solver if n is None else f"{solver}, {n} iteration{'s' * (n != 1)}"
 
 
 def chosen_words(chosen: dict[str, Any], n_tried: int) -> str:
     """The automatic choices in one line."""
-    scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
+    power = chosen["power"]
+    damped = "" if power in (0, 1) else f" to the power {power:g}"
+    scales = f"scales of columns learned from the target{damped}" if power else "equal scales"
     scales = f"{scales} of turned inputs" if chosen["turned"] else scales
     labels = ", few integers as labels" if chosen["max_integers"] else ""
     labels += ", words of labels" if chosen["labels"] == "words" else ""

@@ -26,9 +26,9 @@ def show(
     the score on held-out rows, size, version, and the commands that predict with it. Nothing is
     fitted.
     """
-    from mercer import persistence
+    from mercer.cli.rows import model_in
 
-    content = _content(model, persistence.load_saved(model))
+    content = _content(model, model_in(model))
     if as_json:
         print_json(content)
     else:

@@ -22,21 +22,38 @@ _WIDE, _ROOMY = 160, 110
 _RAW = re.compile(r"[\x7f-\x9f]")  # control characters that JSON allows inside strings
 LIMIT = "mercer.max_memory"  # where a command keeps what --max-memory says
 
+# Groups of options in the help.
+DATA_PANEL, TASK_PANEL, AUTOMATIC_PANEL = "Data", "Task and score", "Automatic choice"
+MODEL_PANEL, MACHINE_PANEL, OUTPUT_PANEL = "Own model", "Machine", "Output"
+
 _live: list[Console] = []  # consoles that show a spinner or a bar, the innermost last
 
 Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Name of a known data set (see mercer datasets) or a file: LIBSVM text "
-        "(plain, .gz, .bz2, .xz), CSV, Parquet or NPZ.",
+        help="Name of a known data set (see mercer datasets) or a file: CSV, TSV, Parquet, "
+        "Feather, Excel, JSON, JSON lines, NPZ or LIBSVM text; texts also as .gz, .bz2 or .xz.",
     ),
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON, and nothing else, on standard output.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides every random choice.")]
-Jobs = Annotated[int | None, typer.Option(help="Threads; -1 or nothing takes every core.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        min=0, max=2**32 - 1, help="Decides every random choice.", rich_help_panel=MACHINE_PANEL
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(help="Threads; -1 or nothing takes every core.", rich_help_panel=MACHINE_PANEL),
+]
 
 
 def _limit(context: typer.Context, size: str | None) -> str | None:
@@ -59,6 +76,7 @@ MaxMemory = Annotated[
         metavar="SIZE",
         callback=_limit,
         help="Memory to work with, such as 8GB; by default what there is.",
+        rich_help_panel=MACHINE_PANEL,
     ),
 ]
 OutOfCore = Annotated[
@@ -67,6 +85,7 @@ OutOfCore = Annotated[
         "--out-of-core",
         help="Keep the rows of a Parquet file in files beside it and read what is worked on; done "
         "without asking where they would not fit into memory.",
+        rich_help_panel=DATA_PANEL,
     ),
 ]
 
@@ -79,16 +98,29 @@ class Task(StrEnum):
     regression = "regression"
 
 
-def _names(text: str, option: str) -> Any:
+def _names(text: str, option: str, panel: str) -> Any:
     """An option that names columns."""
-    return Annotated[str | None, typer.Option(option, metavar="NAMES", help=text)]
+    named = typer.Option(option, metavar="NAMES", help=text, rich_help_panel=panel)
+    return Annotated[str | None, named]
 
 
-Target = Annotated[str | None, typer.Option(help="Column to predict: a name or a number.")]
-Drop = _names("Columns to leave out, with commas between them.", "--drop")
-Features = _names("Columns to learn from; by default all that have no other use.", "--features")
-Ids = _names("Columns that name the rows: no inputs, but kept beside predictions.", "--id")
-AsTask = Annotated[Task, typer.Option(help="auto decides by the target's values and says which.")]
+Target = Annotated[
+    str | None,
+    typer.Option(help="Column to predict: a name or a number.", rich_help_panel=DATA_PANEL),
+]
+Drop = _names("Columns to leave out, with commas between them.", "--drop", panel=DATA_PANEL)
+Features = _names(
+    "Columns to learn from; by default all that have no other use.", "--features", panel=DATA_PANEL
+)
+Ids = _names(
+    "Columns that name the rows: no inputs, but kept beside predictions.", "--id", panel=DATA_PANEL
+)
+AsTask = Annotated[
+    Task,
+    typer.Option(
+        help="auto decides by the target's values and says which.", rich_help_panel=TASK_PANEL
+    ),
+]
 
 
 def check_writable_folder(folder: Path) -> None:

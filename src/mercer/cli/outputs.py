@@ -14,10 +14,16 @@ from typing import Annotated
 
 import typer
 
+from mercer.cli.options import OUTPUT_PANEL
+
 PARQUET = (".parquet", ".pq")
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Replace a file that is there and that mercer did not write."),
+    typer.Option(
+        "--force",
+        help="Replace a file that is there and that mercer did not write.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ]
 _OF_FOLDERS = (*PARQUET, ".jsonl")  # files that commands read from a folder
 _START = 1 << 16  # bytes that show the header of a table or of a page
@@ -96,7 +102,7 @@ def _is_figure(path: Path) -> bool:
     return start.startswith(b"\x89PNG") and b"Matplotlib" in start
 
 
-MODEL = Kind("a model file", (), _is_model)
+MODEL = Kind("a model file", ("", ".skops"), _is_model)
 PAGE = Kind("a report page", (".html", ".htm"), _is_page)
 PREDICTIONS = Kind("a file of predictions", ("", ".csv", ".txt", *PARQUET), _is_predictions)
 
@@ -122,7 +128,6 @@ def check_outputs(outputs: Sequence[Output], inputs: dict[str, Path], force: boo
     """
     for number, output in enumerate(outputs):
         check_writable(output.path)
-        _check_name(output)
         for name, path in inputs.items():
             if any(_is_same(output.path, file) for file in _files_of(path)):
                 raise ValueError(
@@ -135,6 +140,8 @@ def check_outputs(outputs: Sequence[Output], inputs: dict[str, Path], force: boo
                     f"{output.option} and {other.option} must name two files; both are "
                     f"{output.path}."
                 )
+    for output in outputs:
+        _check_name(output)
         if not force and not _may_replace(output):
             raise FileExistsError(
                 f"{output.option}: {output.path} exists and is not {output.kind.name} of mercer; "
@@ -175,9 +182,10 @@ def _check_name(output: Output) -> None:
         raise ValueError(f"{output.option} must name a file; got -, which is standard output.")
     suffixes, suffix = output.kind.suffixes, output.path.suffix.lower()
     if suffixes and suffix not in suffixes:
-        known = ", ".join(filter(None, suffixes))
+        known = list(filter(None, suffixes))
+        rule = f"one of {', '.join(known)}" if len(known) > 1 else known[0]
         raise ValueError(
-            f"{output.option} must end in one of {known} for {output.kind.name}; got {output.path}."
+            f"{output.option} must end in {rule} for {output.kind.name}; got {output.path}."
         )
 
 

@@ -68,10 +68,9 @@ def predict(
     if not is_stream:
         inputs = {"MODEL": model, "DATA": Path(data)}
         check_outputs([Output("--out", out, PREDICTIONS)], inputs, force)
-    from mercer import persistence
-    from mercer.cli.rows import to_predict
+    from mercer.cli.rows import model_in, to_predict
 
-    saved = persistence.load_saved(model)
+    saved = model_in(model)
     asked = _Asked(proba, coverage, _levels(quantiles))
     asked.check(saved)
     # Columns are found by name; arrays of them have none.
@@ -88,6 +87,8 @@ def predict(
     tell = say if is_stream else echo
     for name, value in summary.get("score", {}).items():
         tell(f"{name} {value:.4f}, by the target that {data} holds{part}")
+    if running.n_rows and running.n_rows == saved.settings.get("rows"):
+        tell("as many rows as at the fit: if the model was fitted to them, expect less on new rows")
     tell(f"wrote {'standard output' if is_stream else out} ({n} rows)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,20 @@ class Pieces:
 
     pieces: Iterator[Piece]
     n_rows: int | None
+
+
+def model_in(path: Path) -> SavedModel:
+    """The model of a file; where there is none, the error names a file called alike."""
+    from mercer import persistence
+
+    try:
+        return persistence.load_saved(path)
+    except FileNotFoundError as error:
+        folder = path.parent
+        beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {folder / near[0]}?" if near else "."
+        raise FileNotFoundError(f"{str(error).rstrip('.')}{hint}") from None
 
 
 def to_predict(text: str, saved: SavedModel, ids: Sequence[str]) -> Pieces:

@@ -32,9 +32,13 @@ from mercer.estimators.targets import (
     check_class_weight,
     checked_labels,
     coded,
+    unit_of_widths,
 )
 
 __all__ = ["fit_machine"]
+
+_PARTS = 8  # of the range of the targets per request
+_REQUESTS = 17  # per median: 8^17 is 2^51, about the digits of float64
 
 
 def fit_machine(
@@ -281,7 +285,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         coding = Coding.classes(classes, target.loss.joint)
     elif summary.target is not None:
         outputs = looks[first].outputs
-        target = _numeric_target(model, summary.target, outputs, dtype)
+        target = _numeric_target(model, checked, summary.target, outputs, dtype)
         coding = Coding.numbers(target.mean, outputs[0] if outputs else None)
     model.__dict__.update(target.attributes())
     return ShardedRows(
@@ -340,15 +344,58 @@ def _found_classes(model: Any, engine: Engine) -> tuple[NDArray, NDArray[np.floa
 
 
 def _numeric_target(
-    model: Any, target: Columns, outputs: tuple[int, ...], dtype: Any
+    model: Any, engine: Engine, target: Columns, outputs: tuple[int, ...], dtype: Any
 ) -> NumericTarget:
     loss, mean, squares = NumericTarget.loss_of(model), target.mean.reshape(outputs), target.squares
+    if isinstance(model.loss, str) and loss.residual:
+        deviations = np.sqrt(target.variance)
+        loss = loss.scaled(unit_of_widths(_deviations(engine, target), deviations))
     if not (model.fit_intercept and loss.link == "identity"):
         squares = squares + target.weight * np.square(target.mean)
         mean = np.zeros(())
     learned = NumericTarget(loss, mean)
     learned.encoded(np.stack([target.low, target.high]), dtype, float(np.sum(squares)))
     return learned
+
+
+def _deviations(engine: Engine, target: Columns) -> NDArray[np.float64]:
+    """Median absolute deviations of all targets from their medians, (k,)."""
+    none = np.zeros(len(target.mean))
+    middle = _medians(engine, target.weight, (target.low, target.high), none, np.positive)
+    reach = np.maximum(target.high - middle, middle - target.low)
+    return _medians(engine, target.weight, (none, reach), middle, np.abs)
+
+
+def _medians(
+    engine: Engine,
+    weight: float,
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+    centre: NDArray[np.float64],
+    size: np.ufunc,
+) -> NDArray[np.float64]:
+    """Medians (k,) of ``size(y - centre)`` over all targets y, up to 2^-51 of their range.
+
+    The range between the ends is cut into eight parts again and again: seven counts per request.
+    """
+    low, high = ends
+    shares = np.arange(1, _PARTS)[:, None] / _PARTS
+    for _ in range(_REQUESTS):
+        inner = low + (high - low) * shares
+        weights = summed(engine, _weight_up_to, inner, centre, size)
+        place = (weights < 0.5 * weight).sum(axis=0)[None]
+        edges = np.concatenate([low[None], inner, high[None]])
+        low, high = (np.take_along_axis(edges, at, axis=0)[0] for at in (place, place + 1))
+    return high
+
+
+def _weight_up_to(
+    shard: Shard, values: NDArray[np.float64], centre: NDArray[np.float64], size: np.ufunc
+) -> NDArray[np.float64]:
+    """Weight of the rows with ``size(y - centre)`` at most the values (m, k), in their shape."""
+    y = np.asarray(shard.target, dtype=np.float64).reshape(len(shard), values.shape[1])
+    weights = np.ones(len(y)) if shard.weights is None else shard.weights
+    sizes = size(y - centre)
+    return np.stack([weights @ (sizes <= each) for each in values])
 
 
 # -- progress -----------------------------------------------------------------------------------

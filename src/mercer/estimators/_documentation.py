@@ -15,10 +15,11 @@ SHARED = entries(
     loss : str or a loss, default="squared"
         "squared", "huber", "correntropy", "quantile", "expectile", "poisson", "gamma", "tweedie" or
         an object of :mod:`mercer.losses`. "correntropy" ignores targets far from the prediction;
-        its ``sigma`` of 1 is in units of y. "quantile" fits the median and
-        ``losses.Quantile(0.9)`` the 0.9 quantile of the target, one model per level. "poisson",
-        "gamma" and "tweedie" are half deviances of targets of at least 0 with the mean
-        exp(w . z + b), which ``predict`` returns.
+        "quantile" fits the median and ``losses.Quantile(0.9)`` the 0.9 quantile of the target, one
+        model per level. "poisson", "gamma" and "tweedie" are half deviances of targets of at least
+        0 with the mean exp(w . z + b), which ``predict`` returns. A name sets the width of the loss
+        in units of the target's robust spread, the median absolute deviation / 0.6745; the
+        width of an object, such as ``losses.Huber(2.0)``, is in units of y.
     fit_intercept : bool, default=True
         Whether the model has a constant term; the penalty leaves it out.
     scale : bool, default=True

@@ -300,7 +300,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
         if first:
             target = NumericTarget.learned(self, y, weights)
         elif y.shape[1:] == self.map_coef_.shape[:-1]:
-            target = NumericTarget(NumericTarget.loss_of(self), self._target_mean_)
+            target = NumericTarget(self._loss_, self._target_mean_)
         else:
             raise ValueError(
                 f"y must have as many outputs as before, {self.map_coef_.shape[:-1]}; got "

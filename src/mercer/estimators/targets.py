@@ -35,11 +35,13 @@ __all__ = [
     "class_weights",
     "coded",
     "signs",
+    "unit_of_widths",
     "warn_of_small_classes",
     "winners",
 ]
 
 _MOST_CLASSES = 20  # whole numbers with more distinct values are a quantity
+_NORMAL = 0.6745  # median absolute value of the standard normal law
 _FEW_ROWS = 10  # a class of fewer rows is hardly learned
 _MANY_CLASSES = 100  # with few rows each, the target is seldom one of classes
 
@@ -73,6 +75,8 @@ class NumericTarget:
     def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> NumericTarget:
         """The target of an unfitted model and all its y."""
         loss = cls.loss_of(model)
+        if isinstance(model.loss, str):
+            loss = loss.scaled(_unit_of_widths(y, weights) if loss.residual else 1.0)
         dtype = np.dtype(np.float32 if np.asarray(y).dtype.char in "ef" else np.float64)
         # Most losses of a regression depend on the residual alone: solving for the centred target
         # is the same problem, and a target far from zero keeps its digits in float32.
@@ -226,6 +230,36 @@ class ClassTarget:
 
 
 Target: TypeAlias = NumericTarget | ClassTarget
+
+
+def _unit_of_widths(y: NDArray, weights: NDArray | None) -> float:
+    """``unit_of_widths`` of all targets."""
+    columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    weights = np.ones(len(y)) if weights is None else weights
+    with np.errstate(over="ignore", invalid="ignore"):
+        far = np.abs(columns - _medians(columns, weights))
+        squares = np.square(columns - np.average(columns, 0, weights))
+        return unit_of_widths(_medians(far, weights), np.sqrt(np.average(squares, 0, weights)))
+
+
+def _medians(columns: NDArray, weights: NDArray) -> NDArray[np.float64]:
+    """Weighted medians of the columns (n, k)."""
+    order = np.argsort(columns, axis=0, kind="stable")
+    sums = np.cumsum(weights[order], axis=0)
+    places = [np.searchsorted(column, 0.5 * column[-1]) for column in sums.T]
+    rows = np.take_along_axis(order, np.array(places)[None], axis=0)
+    return np.take_along_axis(columns, rows, axis=0)[0]
+
+
+def unit_of_widths(middles: NDArray, deviations: NDArray) -> float:
+    """Spread of the targets, the unit of the widths of losses that are given by name.
+
+    From median absolute deviations from the median (k,) the standard deviation of a normal law; the
+    standard deviation (k,) itself where that is 0. The largest over the outputs, and 1 for
+    constants: a loss that is too wide errs less than one that is too narrow, which fits a constant.
+    """
+    unit = float(np.max(np.where(middles > 0, middles / _NORMAL, deviations)))
+    return unit if 0 < unit < np.inf else 1.0
 
 
 def _mean_loss(loss: Loss, responses: NDArray, rows: Any) -> float:

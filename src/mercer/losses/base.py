@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Loss", "bisected"]
+__all__ = ["Loss", "bisected", "median", "typical"]
 
 _BISECTIONS = 60  # halvings of the range of the targets: more than float64 has digits
+_FAR = 10.0  # in medians: of normal numbers, one in 10^11 is beyond
+_NONE = 1e-12  # of the largest size: medians by bisection below are 0 up to rounding
 _SECTIONS = 8  # parts of the range per request, a power of two: workers hold 7 numbers per row
 
 
@@ -41,6 +43,21 @@ def bisected(
     return high
 
 
+def median(y: Any, mean: Callable[[Any], NDArray]) -> NDArray[np.float64]:
+    """Weighted median of rows, one per column, given a function that averages over rows."""
+    return bisected(lambda u, y: np.sign(u - y), y, mean)
+
+
+def typical(sizes: Any, mean: Callable[[Any], NDArray]) -> NDArray[np.float64]:
+    """Mean of rows of sizes >= 0, in which those above 10 medians count as 10; plain for median 0.
+
+    A few far targets therefore do not change it.
+    """
+    middle = median(sizes, mean)
+    known = middle > _NONE * sizes.max(axis=0)
+    return np.asarray(mean(np.minimum(sizes, np.where(known, _FAR * middle, np.inf))))
+
+
 @dataclass(frozen=True)
 class Loss:
     """A pointwise loss ℓ(y, u).
@@ -65,6 +82,10 @@ class Loss:
     lipschitz : float
         β, the smallest bound of the second derivative's absolute value (spectral norm for a joint
         loss); infinite where there is none.
+    robust : bool
+        Whether the derivative is bounded, so that far targets hardly move a fit.
+    residual : str
+        Name of the parameter that is in units of the target; "" if the loss has none.
     parameter : float
         Shape parameter of the loss, if it has one: ``delta``, ``sigma``, ``level`` or ``power``.
     """
@@ -77,6 +98,8 @@ class Loss:
     has_proba: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     link: ClassVar[str] = "identity"
+    robust: ClassVar[bool] = False
+    residual: ClassVar[str] = ""
     lipschitz: ClassVar[float]
 
     def value(self, u: NDArray, y: NDArray) -> NDArray:
@@ -140,6 +163,12 @@ class Loss:
         So the unit of y does not matter where the loss is no likelihood, whose scale means noise.
         """
         return 1.0
+
+    def scaled(self, unit: float) -> Loss:
+        """The loss with ``unit`` times its width; itself where it has none."""
+        if not self.residual:
+            return self
+        return replace(self, **{self.residual: unit * getattr(self, self.residual)})
 
     def smoothed(self, width: float) -> Loss:
         """A smooth loss that differs from this one only near its kink, by less for less width."""

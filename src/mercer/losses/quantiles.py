@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.validation import positive_number, real_number
-from mercer.losses.base import Loss, bisected
+from mercer.losses.base import Loss, bisected, typical
 
 __all__ = ["Expectile", "Quantile", "SmoothQuantile"]
 
@@ -57,6 +57,7 @@ class Quantile(_Levelled):
     """
 
     name: ClassVar[str] = "quantile"
+    robust: ClassVar[bool] = True
     smooth: ClassVar[bool] = False
     lipschitz: ClassVar[float] = np.inf
 
@@ -79,8 +80,8 @@ class Quantile(_Levelled):
         return bisected(self.gradient, y, mean)
 
     def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
-        """1 / mean absolute deviation from the median, about the density of the targets there."""
-        deviation = np.mean(mean(np.abs(y - Quantile().start(y, mean))))
+        """1 / typical absolute deviation from the median, about the density of targets there."""
+        deviation = np.mean(typical(np.abs(y - Quantile().start(y, mean)), mean))
         return 1.0 / float(deviation) if deviation > 0 else 1.0
 
     def smoothed(self, width: float) -> SmoothQuantile:
@@ -100,7 +101,8 @@ class SmoothQuantile(_Levelled):
     level : float, default=0.5
         Share of the targets below the prediction, above 0 and below 1.
     width : float, default=1.0
-        Length of the parabola in units of y, positive.
+        Length of the parabola in units of y, positive. An estimator with
+        ``loss="smooth_quantile"`` takes the robust spread of its targets.
 
     Examples
     --------
@@ -112,6 +114,8 @@ class SmoothQuantile(_Levelled):
 
     width: float = 1.0
     name: ClassVar[str] = "smooth_quantile"
+    robust: ClassVar[bool] = True
+    residual: ClassVar[str] = "width"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._runtime.validation import positive_number
-from mercer.losses.base import Loss, bisected
+from mercer.losses.base import Loss, median
 
 __all__ = ["Correntropy", "Huber", "Squared"]
 
@@ -54,11 +54,14 @@ class Huber(Loss):
     Parameters
     ----------
     delta : float, default=1.35
-        Residual at which the parabola turns into a line, in units of y, > 0.
+        Residual at which the parabola turns into a line, in units of y, > 0. An estimator with
+        ``loss="huber"`` takes 1.35 times the robust spread of its targets.
     """
 
     delta: float = 1.35
     name: ClassVar[str] = "huber"
+    robust: ClassVar[bool] = True
+    residual: ClassVar[str] = "delta"
     lipschitz: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -83,6 +86,10 @@ class Huber(Loss):
     def conjugate(self, a: NDArray, y: NDArray) -> NDArray:
         return np.where(np.abs(a) <= self.delta, a * (y + 0.5 * a), np.inf)
 
+    def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
+        """The weighted median: near the mean of a target with far values no row has curvature."""
+        return median(y, mean)
+
 
 @dataclass(frozen=True)
 class Correntropy(Loss):
@@ -95,6 +102,7 @@ class Correntropy(Loss):
     ----------
     sigma : float, default=1.0
         Width σ in units of y, > 0. The influence of a target decreases for residuals above σ/√2.
+        An estimator with ``loss="correntropy"`` takes the robust spread of its targets.
 
     References
     ----------
@@ -111,6 +119,8 @@ class Correntropy(Loss):
 
     sigma: float = 1.0
     name: ClassVar[str] = "correntropy"
+    robust: ClassVar[bool] = True
+    residual: ClassVar[str] = "sigma"
     convex: ClassVar[bool] = False
     lipschitz: ClassVar[float] = 1.0
 
@@ -169,5 +179,5 @@ class Correntropy(Loss):
         return Huber(self.sigma)
 
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
-        """The weighted median, by bisection: targets that are far off do not move it."""
-        return bisected(lambda u, y: np.sign(u - y), y, mean)
+        """The weighted median: targets that are far off do not move it."""
+        return median(y, mean)

@@ -22,6 +22,7 @@ __all__ = [
     "OTHERS",
     "STYLE",
     "Display",
+    "amount",
     "check_fitted_with",
     "dress",
     "feature_names",
@@ -153,6 +154,14 @@ def dress(axes: Axes, small: bool = True) -> None:
         axes.tick_params(labelsize=8)
         axes.xaxis.label.set_fontsize(9)
         axes.yaxis.label.set_fontsize(9)
+
+
+def amount(value: float, digits: int = 3) -> str:
+    """A number of some digits, from 1000 to 10^12 with spaces and no exponent: "117 000"."""
+    if not 1000 <= abs(value) < 1e12:
+        return f"{value:.{digits}g}"
+    whole = int(float(f"{value:.{digits - 1}e}"))
+    return f"{'-' * (whole < 0)}{thousands(abs(whole))}"
 
 
 def thousands(number: int) -> str:

@@ -235,14 +235,25 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
 
 
 def _groups(results: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, bool]]]:
-    """The least loss of every group in every stage and whether it was chosen, best group first."""
+    """The least loss of every group in every stage and whether it was chosen.
+
+    The chosen group goes first, then that of the least loss: losses of early stages, of fewer rows
+    and more trials, can be below that of the choice.
+    """
     groups: dict[str, dict[str, tuple[float, bool]]] = {}
     for i, loss in enumerate(results["loss"]):
         name = name_of_settings({key: results[key][i] for key in results})
+        # Trials of logarithms are ranked with a handicap: they are groups of their own.
+        name += ", logarithms" * (str(results["transform"][i]) == "log")
         stages = groups.setdefault(name, {})
         stage, chosen = str(results["stage"][i]), bool(results["chosen"][i])
         least, before = stages.get(stage, (np.inf, False))
         # The loss of what was chosen, which need not be the least, goes before others.
         if chosen or (not before and float(loss) < least):
             stages[stage] = float(loss), chosen
-    return dict(sorted(groups.items(), key=lambda item: min(item[1].values())))
+
+    def place(item: tuple[str, dict[str, tuple[float, bool]]]) -> tuple[bool, tuple[float, bool]]:
+        found = item[1].values()
+        return not any(chosen for _, chosen in found), min(found)
+
+    return dict(sorted(groups.items(), key=place))

@@ -186,7 +186,9 @@ class _Report:
 
     @cached_property
     def size(self) -> str:
-        """Size of the model in memory, or "unknown"."""
+        """Size of the model file where one was written, else in memory, or "unknown"."""
+        if self.origin is not None and self.origin.size is not None:
+            return format_bytes(self.origin.size)
         try:
             return format_bytes(n_bytes(self.model))
         except (pickle.PicklingError, AttributeError, TypeError):  # a function without a name
@@ -504,6 +506,7 @@ class _Report:
         if self.n:
             speed = thousands(int(self.n / max(self.seconds, 1e-9)))
             rows.append(("predictions", f"{speed} rows per second, measured for this report"))
-        rows.append(("size of the model in memory", self.size))
+        is_file = self.origin is not None and self.origin.size is not None
+        rows.append(("size of the model " + ("file" if is_file else "in memory"), self.size))
         section.add(table(("what", "how much"), rows))
         return section

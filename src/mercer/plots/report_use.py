@@ -25,6 +25,7 @@ class Origin:
     n_rows: int
     n_left_out: int  # rows without a target
     task_note: str  # the task, why it was chosen, and the option that changes it
+    size: int | None = None  # bytes of the model file
 
     def sentences(self) -> str:
         """Rows and task, for the top of the page."""

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from mercer._runtime.messages import shown
 from mercer._runtime.validation import positive_integer
 from mercer.explain import ShapleyValues, shapley_values
-from mercer.plots.base import AIDS, BLUE, ORANGE, Display, dress, label_of
+from mercer.plots.base import AIDS, BLUE, ORANGE, Display, amount, dress, label_of
 from mercer.preparation.frames import frame_of
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class ShapleyDisplay(Display):
         bars = axes.barh(places, steps, left=starts, color=colours, height=0.6, zorder=3)
         for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
             axes.annotate(
-                f"{step:+.3g}",
+                f"{'+' * (step > 0)}{amount(step)}",
                 (max(start, start + step), place),
                 xytext=(3, 0),
                 textcoords="offset points",
@@ -244,8 +244,8 @@ class ShapleyDisplay(Display):
         axes.set_yticks(places, [label_of(name, 40) for name in names], parse_math=False)
         axes.invert_yaxis()
         axes.set_xlabel(
-            f"{self.explanation.unit}: mean {float(self.explanation.base_values):.4g}, "
-            f"this row {starts[-1] + steps[-1]:.4g}"
+            f"{self.explanation.unit}: mean {amount(float(self.explanation.base_values), 4)}, "
+            f"this row {amount(starts[-1] + steps[-1], 4)}"
         )
         dress(axes)
         axes.grid(visible=False, axis="y")
@@ -280,6 +280,8 @@ class ShapleyDisplay(Display):
         if ticks is not None:  # points of one kind side by side
             entries = entries + 0.3 * np.random.default_rng(0).uniform(-1, 1, len(entries))
             axes.set_xticks(np.arange(len(ticks)), [label_of(t, 14) for t in ticks])
+        elif self._entries(own).dtype.kind == "M":
+            _name_dates(axes.xaxis)
         looks: dict[str, Any] = {"s": 14, "linewidth": 0, "zorder": 3, "rasterized": True}
         points = axes.scatter(entries, values, c=ranks, cmap=_colours(), vmin=0, vmax=1, **looks)
         axes.axhline(0, color=AIDS, linewidth=0.8, zorder=1)
@@ -367,13 +369,24 @@ def _colours() -> Any:
     return LinearSegmentedColormap.from_list("entries", [BLUE, "#c9c2bd", ORANGE])
 
 
+def _name_dates(axis: Any) -> None:
+    """Ticks of an axis of days since 1970 at dates."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=3)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ConciseDateFormatter(locator))
+
+
 def _places(entries: NDArray) -> tuple[NDArray[np.float64], list[str] | None]:
     """Numbers that order entries and, of few kinds of texts, these.
 
     Texts that mostly begin with a number, such as "81 m²", are ordered by it.
     """
     if entries.dtype.kind in "mM":
-        return entries.astype("datetime64[s]").astype(np.float64), None
+        unit = np.timedelta64(1, "D")  # days since 1970 are the dates of matplotlib
+        days = entries - np.datetime64(0, "D") if entries.dtype.kind == "M" else entries
+        return days / unit, None
     if entries.dtype.kind in "iufb":
         return entries.astype(np.float64), None
     texts = np.array([_text(entry) for entry in entries])

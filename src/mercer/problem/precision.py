@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import Design, KernelColumns
+from mercer.losses.base import median, typical
 from mercer.penalties import RKHSNorm
 from mercer.problem.objective import Problem
 
@@ -95,11 +96,16 @@ def beyond_reach(problem: Problem, enough: float | None = None) -> bool:
 def spread(problem: Problem) -> NDArray[np.float64]:
     """Standard deviation of the targets of every output; root mean square of constant ones.
 
+    Of a robust loss, whose fit far targets do not move, the typical deviation from the median.
     1 where responses are logarithms of targets: an error of them is a share of the target.
     """
     if problem.loss.link == "log":
         return np.ones(problem.n_outputs)
     y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
+    if problem.loss.robust and problem.fit_intercept:
+        sizes = typical(np.abs(y - median(y, problem.row_mean)), problem.row_mean)
+        if np.all(sizes > 0):
+            return sizes
     largest = np.abs(y).max(axis=0, initial=0.0)  # squares may leave the range
     shares = y / np.where(largest > 0, largest, 1.0)
     whole = np.sqrt(problem.row_mean(np.square(shares)))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.losses.base import typical
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.problem.certificates import dual_gaps
@@ -49,7 +50,7 @@ class Smoothing(Solver):
 
     ::
 
-        h = F(best constant model)
+        h = F(best constant model), with residuals up to 10 medians
         repeat   θ ← argmin of F with a parabola of width h for the kink   (from the last θ)
                  b ← the best intercept of the loss itself    (of quantiles)
                  stop if the duality gap of F is small enough;   h ← h / 4    (h / 2 for the hinge)
@@ -64,7 +65,8 @@ class Smoothing(Solver):
     ----------
     tol : float, default=1e-4
         Tolerance: the solver stops when the duality gap, or the mean ε, is at most
-        tol · F(best constant model) for every output.
+        tol · F(best constant model) for every output. In this F, losses above 10 times their
+        median count as 10 medians: a far target does not loosen the tolerance.
     max_iter : int, default=1000
         Largest number of widths h, and of iterations for each width.
 
@@ -93,7 +95,7 @@ class Smoothing(Solver):
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("gradient"):
             first = problem.initial()
-            constant = problem.at(first).values
+            constant = _typical_value(problem, first)
             width = float(np.max(constant))
             # At the constant model a hinge may have no curvature for Newton's method.
             if width > 0 and np.array_equal(theta, first):
@@ -147,6 +149,15 @@ class Smoothing(Solver):
         unit = float(np.finfo(problem.dtype).eps) * float(np.max(np.abs(problem.y), initial=0.0))
         if state.width < _LEAST_WIDTH * unit or state.idle >= _IDLE:
             state.stalled = "gained no more by less smoothing"
+
+
+def _typical_value(problem: Problem, theta: NDArray) -> NDArray[np.float64]:
+    """F at a constant model, per output; for residuals without the excess of a few far ones."""
+    point = problem.at(theta)
+    if problem.loss.is_classification:
+        return point.values
+    rows = problem.loss.value(point.responses, problem.y)
+    return np.atleast_1d(typical(rows, problem.row_mean))
 
 
 def _has_gap(problem: Problem) -> bool:

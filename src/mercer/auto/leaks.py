@@ -1,0 +1,76 @@
+"""Columns that give the target away: a hint that they may be known only after it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._runtime.random import Slot, shuffled
+from mercer._runtime.rows import FarRows
+from mercer.preparation import TablePreparer, rows_of
+
+__all__ = ["warn_of_leaks"]
+
+_LEAST_ROWS, _LEAST_COLUMNS = 100, 3  # of a table of which one column is worth a hint
+_MOST_ROWS = 2000  # half of them are fitted: less than 0.1 s for a column
+_COLUMNS = 3  # of the largest shares, which are looked at
+_LEAF_ROWS = 5
+_TELLING = 0.98  # R² or area under the ROC curve on the other half
+
+
+def warn_of_leaks(model: Any, X: Any, y: NDArray, key: int) -> None:
+    """Warn of one column of a table with names that explains nearly all of the target by itself.
+
+    A decision tree of each of the columns with the largest shares is fitted to half of some rows
+    and judged on the other half, by R² or, of two classes, the area under the ROC curve.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    n, d = X.shape
+    is_plain = not (sparse.issparse(X) or isinstance(X, FarRows)) and y.ndim == 1
+    if names is None or not is_plain or n < _LEAST_ROWS or d < _LEAST_COLUMNS:
+        return
+    classes = getattr(model, "classes_", None)
+    if classes is not None and len(classes) != 2:
+        return
+    target = y if classes is None else (y == classes[1]).astype(np.int64)
+    rows = shuffled(key, n, _MOST_ROWS, Slot.SHUFFLE)
+    one, other = np.array_split(rows, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind = "continuous" if classes is None else "classes"
+        preparer = TablePreparer(target=kind, random_state=0)
+        fitted = preparer.fit_transform(rows_of(X, one), target[one])
+        judged = preparer.transform(rows_of(X, other))
+    for column in np.argsort(-model.input_shares_, kind="stable")[:_COLUMNS].tolist():
+        own = preparer.origins_ == column
+        if not own.any() or len(np.unique(target[one])) < 2 or len(np.unique(target[other])) < 2:
+            continue
+        parts = fitted[:, own], target[one], judged[:, own], target[other]
+        score = _score(*parts, is_classifier=classes is not None)
+        if score > _TELLING:
+            measure = "R²" if classes is None else "AUC"
+            warnings.warn(
+                f"column {str(names[column])!r} alone explains nearly all of the target, "
+                f"{measure} {score:.3f} on rows held out: leave it out if it is not known before "
+                "the target is.",
+                UserWarning,
+                stacklevel=6,
+            )
+
+
+def _score(
+    fitted: NDArray, target: NDArray, judged: NDArray, truth: NDArray, is_classifier: bool
+) -> float:
+    """Score on the judged rows of a tree of one column."""
+    from sklearn.metrics import r2_score, roc_auc_score  # which predictions do without
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    how: dict[str, Any] = {"min_samples_leaf": _LEAF_ROWS, "random_state": 0}
+    if is_classifier:
+        tree = DecisionTreeClassifier(**how).fit(fitted, target)
+        return float(roc_auc_score(truth, tree.predict_proba(judged)[:, 1]))
+    return float(r2_score(truth, DecisionTreeRegressor(**how).fit(fitted, target).predict(judged)))

@@ -1,0 +1,59 @@
+"""Missing cells in columns in which the fit met none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._runtime.rows import FarRows
+from mercer.preparation.columns import Reading, read
+from mercer.preparation.labels import OneHot
+from mercer.preparation.pieces import goes_by_pieces
+
+__all__ = ["new_gaps"]
+
+
+def new_gaps(preparer: Any, X: Any) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Columns with missing cells in X and none in the fit of a ``TablePreparer``.
+
+    Only columns that the preparer uses count. CSR matrices, whose empty cells are 0, and tables
+    that are read in pieces have no gaps.
+
+    Returns
+    -------
+    names : list of str
+        Names of the columns, as far as they have gaps in the rows of ``some``.
+    some : ndarray of shape (n,)
+        Rows with a missing cell in one of these columns and a known cell in another used one.
+    whole : ndarray of shape (n,)
+        Rows with a missing cell in one of these columns and in every other used one.
+    """
+    none = np.zeros(X.shape[0], dtype=bool)
+    if sparse.issparse(X) or isinstance(X, FarRows) or goes_by_pieces(X):
+        return [], none, none
+    columns = read(X, preparer._names(), Reading(preparer.kinds_, preparer.formats_))
+    used = np.unique(preparer.origins_)
+    missing = np.zeros((X.shape[0], preparer.n_features_in_), dtype=bool)
+    missing[:, columns.places] = np.isnan(columns.numbers)
+    for place, labels in columns.labels.items():
+        missing[:, place] = labels.codes < 0
+    for place, dates in columns.dates.items():
+        missing[:, place] = np.isnat(dates)
+    places = [place for place in used if place in _without_gaps(preparer)]
+    new, whole = missing[:, places], np.all(missing[:, used], axis=1)
+    some, met = np.any(new, axis=1), np.any(new[~whole], axis=0).tolist()
+    names = [columns.names[place] for place, is_met in zip(places, met, strict=True) if is_met]
+    return names, np.asarray(some & ~whole), np.asarray(some & whole)
+
+
+def _without_gaps(preparer: Any) -> set[int]:
+    """Columns in which the fit certainly met no missing cell."""
+    numbers = preparer.numbers_
+    marked = set(numbers.marked.tolist()) if numbers.indicators else range(len(numbers.centre))
+    places = enumerate(preparer._number_places_)
+    found = {int(place) for j, place in places if j not in marked}
+    labels = (place for place, part in preparer.parts_ if isinstance(part, OneHot))
+    return found | {place for place in labels if not dict(preparer.parts_)[place].missing}
