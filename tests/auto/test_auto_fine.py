@@ -68,6 +68,8 @@ def test_trials_fit_most_of_few_rows_and_a_bounded_number_of_many():
     least, most = TUNING.fine_rows
     assert [fine_rows(n) for n in (10_000, 10**6)] == [7000, most]
     assert fine_rows(3000) == least  # more than there are: all but those held out
+    assert fine_rows(10**6, 0.25 * TUNING.fine_seconds) == most // 2
+    assert fine_rows(10**6, -1.0) == 0
 
 
 def test_narrower_kernels_are_followed_as_far_as_they_gain():

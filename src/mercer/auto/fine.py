@@ -14,10 +14,11 @@ from mercer.auto.tuning import TUNING
 __all__ = ["FINE", "VIEWS", "fine_rows"]
 
 
-def fine_rows(n: int) -> int:
-    """Rows that a trial fits for a final model of n rows."""
+def fine_rows(n: int, seconds_left: float = np.inf) -> int:
+    """Rows that a trial fits for a final model of n rows, or as many as there is time for."""
     least, most = TUNING.fine_rows
-    return int(np.clip(TUNING.fine_share * n, least, most))
+    of_time = most * np.sqrt(max(0.0, seconds_left) / TUNING.fine_seconds)
+    return int(min(np.clip(TUNING.fine_share * n, least, most), of_time))
 
 
 def other_views(search: Standing) -> Waves:

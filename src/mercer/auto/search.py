@@ -181,7 +181,9 @@ class Search:
 
         Scales are learned from as many rows as those of the final model.
         """
-        most = fine_rows(self.whole.n_rows)
+        most = fine_rows(self.whole.n_rows, self.deadline - time.perf_counter())
+        if most < TUNING.view_rows:
+            return
         for rung, n_rows in ((VIEWS, min(TUNING.view_rows, most)), (FINE, most)):
             given = self.goal, self.key, self.whole.n_rows, self._shrunk(n_rows, most=n_rows)
             part = replace(self._part(self.first_rows), n_of_scales=TUNING.last_scale_rows)

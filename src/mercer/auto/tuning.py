@@ -95,6 +95,7 @@ class Tuning:
     # Share of the table's rows in between: settings that 4000 rows of an arm without noise
     # preferred by a hundredth erred by a quarter more with 10 000.
     fine_share: float = 0.7
+    fine_seconds: float = 20.0  # time left for which trials fit the most rows
     fine_ridges: tuple[float, ...] = (4.0, 1.0, 0.25)  # factors of the ridge
     least_fine_ridge: float = 1e-8  # below, float64 has no factor of some thousand rows
     fine_iter: int = 100  # iterations after which a ridge is given up: the final fit takes more
