@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from mercer import (
     AutoKernelClassifier,
@@ -343,6 +343,16 @@ def test_arrays_of_objects_have_an_input_for_every_column():
     assert_exported(preparer, rows, rows[:5], tolerance=1e-12)
 
 
+def test_texts_of_booleans_are_read():
+    cells = 5 * ["yes", "No", " yes", None, "NO ", "n"]
+    rows = np.array([[cell, 0.1 * i] for i, cell in enumerate(cells)], dtype=object)
+    preparer = TablePreparer().fit(rows)
+    assert preparer.formats_ == ["true or false", ""]
+    for sample in (None, rows[:3], rows[3:4]):
+        assert_exported(preparer, rows, sample)
+    assert_exported(preparer, np.array([[True, 0.2], [False, 0.1]], dtype=object))
+
+
 def test_texts_that_onnx_cannot_read_are_refused_by_name(tables):
     fitted, target = tables[0][:80], tables[1][:80]
     priced = fitted.assign(price=[f"${n}" for n in range(len(fitted))])[["size", "price"]]
@@ -378,6 +388,13 @@ def test_automatic_models_are_exported_whole(tables):
     assert_exported(model, new, tolerance=5e-5)
 
 
+def test_predictions_of_targets_of_at_least_0_are_at_least_0_in_exports():
+    target = np.maximum(Y[:200] - 1, 0)
+    model = AutoKernelRegressor(random_state=100).fit(X[:200], target)
+    made = assert_exported(model, NEW)["variable"]
+    assert made.min() == 0 > model.best_estimator_.predict(NEW).min()
+
+
 def test_models_of_sparse_rows_take_dense_ones():
     rows = sparse.csr_array(np.maximum(X, 0))
     model = make_pipeline(TablePreparer(), KernelRegressor("exact")).fit(rows, Y)
@@ -398,6 +415,8 @@ def test_pipelines_with_other_steps_are_exported_by_skl2onnx():
     machine = KernelRegressor("nystroem", n_components=20, random_state=0)
     search = GridSearchCV(machine, {"alpha": [1e-3, 1e-2]}, cv=2)
     assert_exported(search.fit(X, Y))
+    grids = KernelRegressor("binning", n_components=300)  # in the body of a loop
+    assert_exported(make_pipeline(RobustScaler(), grids).fit(X, Y))
     register()
     model = make_pipeline(MinMaxScaler(), KernelClassifier("exact")).fit(X, LABELS == "mid")
     saved = skl2onnx.to_onnx(model, X[:1], target_opset=18)

@@ -101,11 +101,11 @@ def _inputs(file: Any, roles: Roles, target: str | None) -> list[str]:
 
 def numbers_in(texts: NDArray) -> tuple[NDArray, str]:
     """Numbers that texts such as $1,200 stand for, and their format; else the texts and ""."""
-    from mercer.preparation.recognition import format_of, is_date, read_as
+    from mercer.preparation.recognition import TRUTH, format_of, is_date, read_as
 
     present, places = np.unique(texts, return_inverse=True)
     form = format_of(present.tolist())
-    if not form or is_date(form) or form == "true or false":
+    if not form or is_date(form) or form == TRUTH:
         return texts, ""
     values = read_as(present.tolist(), form)
     return (values[places], form) if np.isfinite(values).all() else (texts, "")

@@ -7,6 +7,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from .number_columns import (
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
 _BLOCK = 1 << 24  # bytes parsed at a time; no row may be longer
+_SHARE = 16  # blocks over the piece that types are guessed by first, since one thread parses it
 _LOOK = 1000  # lines that tell whether a comma stands before decimals
 _COMMA = re.compile(r"[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+")
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+|[+-]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
@@ -63,8 +65,7 @@ class CsvText:
         digit behind a leading zero, is one of texts.
         """
         text = _native(self.source)
-        types = self._types(text, set(as_text))
-        table = self._whole(text, types, mixed)
+        table = self._whole(text, set(as_text), mixed)
         thousands, codes = self._doubtful(text, table, mixed)
         if doubtful := [*dict.fromkeys([*thousands, *codes])]:
             cells = self._parse(text, dict.fromkeys(doubtful, pyarrow().string()), True, doubtful)
@@ -74,9 +75,16 @@ class CsvText:
                     table = _with_column(table, name, column)
         return self._tidy(table, as_text, mixed)
 
-    def _whole(self, text: Callable[[], Any], types: dict, mixed: bool) -> Any:
-        """All of the text; ``types`` learns the columns that turn out to hold texts."""
+    def _whole(self, text: Callable[[], Any], as_text: set[str], mixed: bool) -> Any:
+        """All of the text.
+
+        Types of the first rows under which all cells can be read are those of a whole block, too;
+        a whole block decides where a cell is of another type.
+        """
         arrow = pyarrow()
+        with suppress(arrow.ArrowInvalid, DataError):
+            return self._parse(text, self._types(text, as_text, block=_BLOCK // _SHARE), True)
+        types = self._types(text, as_text)  # which learns the columns that turn out to hold texts
         while True:
             try:
                 return self._parse(text, types, True)
@@ -135,10 +143,16 @@ class CsvText:
         except (arrow.ArrowInvalid, OSError) as error:
             raise self._fault(error) from None
 
-    def _types(self, text: Callable[[], Any], as_text: set[str], unknown: Any = None) -> dict:
+    def _types(
+        self,
+        text: Callable[[], Any],
+        as_text: set[str],
+        unknown: Any = None,
+        block: int | None = None,
+    ) -> dict:
         """The types to ask for, by those of the first block; ``unknown`` where that is empty."""
         arrow = pyarrow()
-        options = self._options({}, use_threads=False)  # whose messages name the row
+        options = self._options({}, use_threads=False, block=block)  # whose messages name the row
         try:
             with text() as stream, pyarrow("csv").open_csv(stream, **options) as reader:
                 guessed = reader.schema
@@ -167,14 +181,14 @@ class CsvText:
         with text() as stream:
             return pyarrow("csv").read_csv(stream, **options)
 
-    def _options(self, types: dict, use_threads: bool) -> dict[str, Any]:
+    def _options(self, types: dict, use_threads: bool, block: int | None = None) -> dict[str, Any]:
         """Keyword arguments for PyArrow's CSV reader."""
         layout, arrow_csv = self.layout, pyarrow("csv")
         return {
             "read_options": arrow_csv.ReadOptions(
                 column_names=layout.names,
                 skip_rows=layout.skip_lines,
-                block_size=_BLOCK,
+                block_size=block or _BLOCK,
                 use_threads=use_threads,
             ),
             "parse_options": arrow_csv.ParseOptions(

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer import auto, estimators, maps
-from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, TEXT, Graph, Value
+from mercer.onnx.graph import LEAST_OPSET, ML, ML_OPSET, TEXT, Graph, Value
 from mercer.onnx.inputs import Inputs
 from mercer.onnx.models import (
     TRANSFORMERS,
@@ -86,6 +86,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         make = package("onnx.helper").make_node
         graph.nodes.append(make("Identity", [value.name], [variable.full_name]))
     container.initializers.extend(graph.constants)
+    # skl2onnx declares the versions of nodes, but not of those in bodies of loops.
+    container.node_domain_version_pair_sets.add((ML, ML_OPSET))
     attribute = package("onnx.helper").get_attribute_value
     for node in graph.nodes:
         container.add_node(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 import mercer
 from mercer._runtime.messages import shown
 from mercer.onnx.converters import register
-from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, Graph, Value, element_type
+from mercer.onnx.graph import LEAST_OPSET, ML, ML_OPSET, Graph, Value, element_type
 from mercer.onnx.inputs import Input, Inputs, described, fed
 from mercer.onnx.models import first_part, is_known, outputs
 from mercer.onnx.packages import package
@@ -36,8 +36,9 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
         Sample of rows with the names and types of the inputs. An array of numbers becomes one input
         "X" (n, d); a frame, or an array of objects, becomes one input (n, 1) per column. None
         means float32 numbers or, for a model of raw tables, the columns of the fit. Labels are
-        texts, with "" for a missing one; dates are int64 microseconds since 1970, with the least
-        integer for a missing one. :func:`feed` returns such inputs.
+        texts, with "" for a missing one, and so are booleans that were texts at fit, such as "yes"
+        and "no", in lower case, upper case or with a capital; dates are int64 microseconds since
+        1970, with the least integer for a missing one. :func:`feed` returns such inputs.
     target_opset : int or None, default=None
         Version of the operators, >= 18; None means 18, which most runtimes support.
 
@@ -120,7 +121,7 @@ def _model(graph: Graph, given: list[Input], made: dict[str, Value], opset: int)
     )
     versions = [
         onnx.helper.make_opsetid("", opset),
-        onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET),
+        onnx.helper.make_opsetid(ML, ML_OPSET),
     ]
     least = onnx.helper.find_min_ir_version_for(versions)
     return onnx.helper.make_model(
@@ -141,7 +142,7 @@ def _by_skl2onnx(model: Any, X: Any, opset: int) -> Any:
         ((_, kind),) = guessed(np.empty((1, one.width), dtype=one.dtype))
         kind.shape = [None, one.width]
         given.append((one.name, kind))
-    versions = {"": opset, "ai.onnx.ml": ML_OPSET}
+    versions = {"": opset, ML: ML_OPSET}
     options, names = None, None
     if hasattr(model, "classes_"):
         options = {"zipmap": False}

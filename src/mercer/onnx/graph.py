@@ -11,11 +11,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.onnx.packages import package
 
-__all__ = ["LEAST_OPSET", "ML_OPSET", "TEXT", "Graph", "Value", "check_size", "element_type"]
+__all__ = ["LEAST_OPSET", "ML", "ML_OPSET", "TEXT", "Graph", "Value", "check_size", "element_type"]
 
 # The first version of ONNX that has all operators used here, and that of its machine learning.
 LEAST_OPSET, ML_OPSET = 18, 3
-_ML = "ai.onnx.ml"
+ML = "ai.onnx.ml"  # domain of the operators of machine learning
 _MOST_BYTES = 2**31 - 2**20  # of a file of ONNX, less some for nodes
 
 TEXT = np.dtype(object)  # of strings
@@ -75,7 +75,7 @@ class Graph:
         first = next(one for one in inputs if isinstance(one, Value))
         names = [self._input(one, first.dtype).name for one in inputs]
         out = self.fresh(first.dtype if dtype is None else dtype)
-        domain = {"domain": _ML} if kind == "LabelEncoder" else {}
+        domain = {"domain": ML} if kind == "LabelEncoder" else {}
         make = package("onnx.helper").make_node
         self.nodes.append(
             make(kind, names, [out.name], name=f"{out.name}_n", **domain, **attributes)

@@ -12,6 +12,7 @@ from mercer.onnx.graph import TEXT, Graph, Value
 from mercer.preparation import TablePreparer, column_names
 from mercer.preparation.columns import Labels, _as_numbers_or_more, _text
 from mercer.preparation.frames import frame_of
+from mercer.preparation.recognition import TRUTH
 
 __all__ = ["Input", "Inputs", "described", "fed", "no_text"]
 
@@ -91,7 +92,8 @@ def _by_preparer(first: Any, preparer: TablePreparer | None) -> list[Input]:
     width = int(first.n_features_in_)
     if preparer is None or preparer.sparse_scaler_ is not None:
         return [Input("X", np.dtype(np.float32), width)]
-    if set(preparer.kinds_) == {"number"} and not hasattr(preparer, "feature_names_in_"):
+    is_matrix = set(preparer.kinds_) == {"number"} and not any(preparer.formats_)
+    if is_matrix and not hasattr(preparer, "feature_names_in_"):
         return [Input("X", np.dtype(np.float32), width)]
     return [
         Input(name, _type_of(None, preparer, place, name), 1)
@@ -106,16 +108,22 @@ def _type_of(column: Any, preparer: TablePreparer | None, place: int, name: str)
         return TEXT
     if kind == "date":
         return np.dtype(np.int64)
+    form = "" if preparer is None else preparer.formats_[place]
     if column is None:
-        if preparer is not None and preparer.formats_[place]:
-            raise no_text(name, preparer.formats_[place])
+        if form == TRUTH:
+            return TEXT
+        if form:
+            raise no_text(name, form)
         return np.dtype(np.float32)
     native = column.to_numpy() if hasattr(column, "to_numpy") else column
     if native.dtype.kind in "biuf":
         return np.dtype(native.dtype)
     value, _ = _as_numbers_or_more(column, name)
-    if isinstance(value, Labels):
-        raise no_text(name, preparer.formats_[place] if preparer is not None else "")
+    is_text = isinstance(value, Labels)
+    if form == TRUTH and (is_text or np.isnan(value).all()):
+        return TEXT
+    if is_text:
+        raise no_text(name, form)
     return np.dtype(value.dtype)
 
 

@@ -15,10 +15,12 @@ from mercer.preparation.calendar import PARTS
 from mercer.preparation.label_parts import Several
 from mercer.preparation.labels import OneHot
 from mercer.preparation.numeric import _BEND, _FAR, Numbers, Values
+from mercer.preparation.recognition import TRUTH, TRUTHS
 from mercer.preparation.texts import Texts
 
 __all__ = ["prepared", "prepared_type"]
 
+_BLANKS = (("", ""), (" ", ""), ("", " "), (" ", " "))  # before and behind words of booleans
 _SHORT = (np.dtype(np.float32), np.dtype(bool), np.dtype(np.int8), np.dtype(np.int16))
 
 
@@ -67,11 +69,11 @@ def _block(graph: Graph, preparer: TablePreparer, inputs: Inputs) -> Value:
     """The numbers that are treated as such, then the days of the dates, in float64; (n, p)."""
     plain = preparer._number_places_[: -len(preparer._places("date")) or None]
     if len(inputs.values) == 1 and len(plain) == inputs.widths[0]:
-        return graph.cast(_number(inputs.values[0], preparer, 0), np.float64)
+        return graph.cast(_number(graph, inputs.values[0], preparer, 0), np.float64)
     columns = []
     for place in plain:
         columns.append(
-            graph.cast(_number(inputs.column(graph, place), preparer, place), np.float64)
+            graph.cast(_number(graph, inputs.column(graph, place), preparer, place), np.float64)
         )
     for place in preparer._places("date"):
         columns.append(days(graph, _dates(graph, preparer, place, inputs)))
@@ -80,10 +82,27 @@ def _block(graph: Graph, preparer: TablePreparer, inputs: Inputs) -> Value:
     return graph.joined(columns)
 
 
-def _number(value: Value, preparer: TablePreparer, place: int) -> Value:
-    if value.dtype == TEXT:
+def _number(graph: Graph, value: Value, preparer: TablePreparer, place: int) -> Value:
+    """Numbers (n, w), those of booleans for texts."""
+    if value.dtype != TEXT:
+        return value
+    if preparer.formats_[place] != TRUTH:
         raise no_text(preparer._names()[place], preparer.formats_[place])
-    return value
+    known = {
+        text.join(blanks): number
+        for word, number in TRUTHS.items()
+        for text in (word, word.capitalize(), word.upper())
+        for blanks in _BLANKS
+    }
+    known |= {"1": 1.0, "0": 0.0}  # as `feed` writes booleans
+    return graph.op(
+        "LabelEncoder",
+        value,
+        dtype=np.float32,
+        keys_strings=list(known),
+        values_floats=list(known.values()),
+        default_float=np.nan,
+    )
 
 
 def _dates(graph: Graph, preparer: TablePreparer, place: int, inputs: Inputs) -> Value:
@@ -164,7 +183,7 @@ def _part(graph: Graph, preparer: TablePreparer, place: int, part: Any, inputs: 
     """Columns (n, width) in float64 that a part makes of its column."""
     column, name = inputs.column(graph, place), preparer._names()[place]
     if isinstance(part, Values):
-        wide = graph.cast(_number(column, preparer, place), np.float64)
+        wide = graph.cast(_number(graph, column, preparer, place), np.float64)
         return graph.cast(graph.op("Equal", wide, part.values[None], dtype=bool), np.float64)
     if isinstance(part, (Texts, Several)):
         raise ValueError(

@@ -16,6 +16,8 @@ __all__ = [
     "COMMA",
     "FORMATS",
     "MONEY",
+    "TRUTH",
+    "TRUTHS",
     "Unit",
     "format_of",
     "is_date",
@@ -57,7 +59,9 @@ _ISO_SPAN = re.compile(
     r"(?:T(?:(?P<hours>\d+(?:\.\d+)?)H)?(?:(?P<minutes>\d+(?:\.\d+)?)M)?"
     r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
-_TRUE, _FALSE = frozenset({"true", "yes", "y", "t"}), frozenset({"false", "no", "n", "f"})
+TRUTH = "true or false"  # name of the format of booleans
+TRUTHS = dict.fromkeys(("true", "yes", "y", "t"), 1.0)  # numbers of its words
+TRUTHS |= dict.fromkeys(("false", "no", "n", "f"), 0.0)
 
 
 def format_of(texts: Sequence[str]) -> str:
@@ -178,11 +182,8 @@ def _without_commas(body: str) -> str:
 
 
 def _truths(texts: Sequence[str]) -> list[_Number | None]:
-    folded = [text.strip().lower() for text in texts]
-    return [
-        _Number(1.0) if text in _TRUE else _Number(0.0) if text in _FALSE else None
-        for text in folded
-    ]
+    found = [TRUTHS.get(text.strip().lower()) for text in texts]
+    return [None if value is None else _Number(value) for value in found]
 
 
 def _spans(texts: Sequence[str]) -> list[_Number | None]:
@@ -254,7 +255,7 @@ def _formats() -> Iterator[tuple[str, _Reader]]:
         ", 1,234.5": (f"(?:{_COMMAS}|{_POINT})", _without_commas),
         COMMA: (_DECIMAL_COMMA, with_point),
     }
-    yield "true or false", _truths
+    yield TRUTH, _truths
     for manner, (body, tidy) in bodies.items():
         yield f"number{manner}", _numbers("", body, 1.0, tidy)
     for manner, (body, tidy) in bodies.items():
