@@ -349,7 +349,7 @@ def target_of(source: Input, name: str, column: Any) -> np.ndarray:
     if arrow.types.is_floating(column.type) or arrow.types.is_decimal(column.type):
         values = numbers_of(column)
         missing = int((~np.isfinite(values)).sum())
-    if missing == len(column) or arrow.types.is_null(column.type):
+    if len(column) and (missing == len(column) or arrow.types.is_null(column.type)):
         raise DataError(
             f"{source}: the column {name!r} is empty in all {len(column)} rows; name another target"
         )
