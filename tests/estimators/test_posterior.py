@@ -309,8 +309,8 @@ def test_sparse_rows_and_float32_are_welcome(model, table):
     X, y, T = table
     X, T = X * (np.abs(X) > 0.5), T * (np.abs(T) > 0.5)
     expected = clone(model).set_params(scale=False).fit(X, y).predict(T, return_std=True)[1]
-    for form in (sparse.csr_array, lambda X: X.astype(np.float32)):
-        again = clone(model).set_params(scale=False).fit(form(X), y)
+    for form, dtype in ((sparse.csr_array, y.dtype), (np.float32, np.float32)):
+        again = clone(model).set_params(scale=False).fit(form(X), y.astype(dtype))
         std = again.predict(form(T), return_std=True)[1]
         if again.map_coef_.dtype == np.float32:
             assert std.dtype == np.float32

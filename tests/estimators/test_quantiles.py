@@ -234,7 +234,7 @@ def test_float32_rows_give_about_the_same(table):
     X, y = table
     wide = KernelRegressor("nystroem", loss=Quantile(0.9), tol=1e-3, random_state=0).fit(X, y)
     narrow = KernelRegressor("nystroem", loss=Quantile(0.9), tol=1e-3, random_state=0)
-    narrow.fit(X.astype(np.float32), y)
+    narrow.fit(X.astype(np.float32), y.astype(np.float32))
     values = [Quantile(0.9).value(m.predict(X), y).mean() for m in (wide, narrow)]
     assert values[0] == pytest.approx(values[1], rel=0.01)
     assert narrow.predict(X.astype(np.float32)).dtype == np.float32

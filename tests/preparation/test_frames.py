@@ -59,6 +59,7 @@ def test_a_relation_of_duckdb_is_a_frame():
     )
 
 
+@pytest.mark.filterwarnings("ignore:column 'size' alone explains:UserWarning")  # it does
 @pytest.mark.parametrize("name", ["pandas", "polars", "Arrow"])
 def test_automatic_models_take_frames_of_all_libraries(name):
     frame = table()

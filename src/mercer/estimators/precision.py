@@ -17,6 +17,7 @@ from mercer.designs import Design
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, beyond_reach, rounding, sampled_rows
+from mercer.solvers import ConjugateGradient
 from mercer.solvers.base import OutOfRange, Result, Solver
 
 __all__ = ["Outcome", "Precise", "at", "warn_of_rough_features"]
@@ -24,6 +25,9 @@ __all__ = ["Outcome", "Precise", "at", "warn_of_rough_features"]
 # Rounding of this share of a solver's tol is far below what its last residual leaves; and of this
 # one below what a solver leaves that is asked for no more than two hundredths.
 _SHARE_OF_TOL, _SHARE_OF_ROUGH, _ROUGH = 0.02, 0.3, 0.02
+
+# Largest relative residual in float32 from which iterations in float64 go on.
+_MOST_OF_BEGIN = 0.5
 
 # A solver and its results, one for every strength of the penalty.
 Outcome: TypeAlias = tuple[Solver, list[Result]]
@@ -61,7 +65,7 @@ class Precise:
                 return outcome
         try:
             wide = self.wide_problem()
-            begin = None if outcome is None else _usable(outcome[1][0].coef)
+            begin = None if outcome is None else _usable(*outcome)
             wide_outcome = self.solve(wide, begin)
         except MemoryError:
             _give_out(caught)
@@ -154,9 +158,12 @@ def warn_of_rough_features(feature_map: FeatureMap, X: Data) -> None:
         )
 
 
-def _usable(theta: NDArray) -> NDArray | None:
-    """Coefficients in float64; None if float32 has lost them."""
-    return theta.astype(np.float64) if np.isfinite(theta).all() else None
+def _usable(solver: Solver, results: list[Result]) -> NDArray | None:
+    """Coefficients in float64 for iterations to begin with; None if they are hardly a solution."""
+    found = results[0]
+    if not isinstance(solver, ConjugateGradient) or not found.optimality < _MOST_OF_BEGIN:
+        return None
+    return found.coef.astype(np.float64)
 
 
 def _give_out(caught: list[warnings.WarningMessage]) -> None:
