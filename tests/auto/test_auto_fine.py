@@ -18,11 +18,8 @@ def waves(X):
     return np.sin(5 * X[:, 0]) * np.cos(4 * X[:, 1]) + 0.5 * X[:, 0]
 
 
-def chain(X):
-    """Distance of the end of a flat chain of links from a point."""
-    angles = np.cumsum(np.pi / 2 * X, axis=1)
-    end = np.column_stack([np.cos(angles).mean(axis=1), np.sin(angles).mean(axis=1)])
-    return np.linalg.norm(end - 0.1, axis=1)
+def steps(X):
+    return np.sign(X[:, 0] - 0.2) * np.sign(X[:, 1] + 0.3) + (X[:, 2] > 0)
 
 
 def corners(X):
@@ -124,7 +121,7 @@ def test_ridges_of_a_path_are_those_of_single_machines(rng):
         np.testing.assert_allclose(responses, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("function", "d"), [(waves, 2), (chain, 5), (corners, 6)])
+@pytest.mark.parametrize(("function", "d"), [(waves, 2), (steps, 4), (corners, 6)])
 def test_more_rows_never_make_a_model_without_noise_worse(function, d):
     X, y = rows(function, d, 2500)
     X_test, y_test = rows(function, d, 2000, seed=1)
@@ -148,4 +145,5 @@ def test_more_rows_never_make_a_model_without_noise_worse(function, d):
             for found in machine_responses(at, fitted, held, target, ridges, 1e-3):
                 if found is not None:
                     of_grid.append(np.mean((found[:, 0] + y[:n].mean() - y_test) ** 2))
-        assert np.sqrt(error) <= 1.03 * np.sqrt(min(of_grid))
+        # Errors below a thousandth of the deviation count as none.
+        assert np.sqrt(error) <= max(1.03 * np.sqrt(min(of_grid)), 1e-3 * y.std())

@@ -134,9 +134,13 @@ def test_what_a_mask_hides_and_what_is_no_number_are_not_taken_for_numbers(model
 def test_targets_and_weights_that_are_no_numbers_are_named():
     X, y = _hostile.rows(), _hostile.target()
     for strange in (np.full(len(y), "up"), [None, *y[1:]], y.astype("M8[D]")):
-        with pytest.raises((TypeError, ValueError), match=r"^(y must hold numbers|y has 1 missing)"):
+        with pytest.raises(
+            (TypeError, ValueError), match=r"^(y must hold numbers|y has 1 missing)"
+        ):
             KernelRegressor("binning").fit(X, strange)
-        with pytest.raises((TypeError, ValueError), match=r"^(y must hold numbers|y has 1 missing)"):
+        with pytest.raises(
+            (TypeError, ValueError), match=r"^(y must hold numbers|y has 1 missing)"
+        ):
             AutoKernelRegressor().fit(X, strange)
     with pytest.raises(TypeError, match=r"y must not be masked"):
         KernelRegressor("binning").fit(X, np.ma.masked_array(y, mask=y > 0))
