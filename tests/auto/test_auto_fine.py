@@ -18,8 +18,19 @@ def waves(X):
     return np.sin(5 * X[:, 0]) * np.cos(4 * X[:, 1]) + 0.5 * X[:, 0]
 
 
-def steps(X):
-    return np.sign(X[:, 0] - 0.2) * np.sign(X[:, 1] + 0.3) + (X[:, 2] > 0)
+def arm(X):
+    """Distance of the end of an arm of twisted links from a point, by its angles."""
+    twists = np.random.default_rng(7).uniform(-np.pi / 2, np.pi / 2, X.shape[1])
+    turn, end = np.tile(np.eye(3), (len(X), 1, 1)), np.zeros((len(X), 3))
+    for angle, twist in zip(np.pi / 2 * X.T, twists, strict=True):
+        about_z, about_x = np.zeros((len(X), 3, 3)), np.eye(3)
+        about_z[:, 0, 0] = about_z[:, 1, 1] = np.cos(angle)
+        about_z[:, 1, 0], about_z[:, 0, 1] = np.sin(angle), -np.sin(angle)
+        about_z[:, 2, 2] = 1
+        about_x[1:, 1:] = [[np.cos(twist), -np.sin(twist)], [np.sin(twist), np.cos(twist)]]
+        turn = turn @ about_z @ about_x
+        end += turn[:, :, 0] / X.shape[1]
+    return np.linalg.norm(end - 0.1, axis=1)
 
 
 def corners(X):
@@ -121,7 +132,7 @@ def test_ridges_of_a_path_are_those_of_single_machines(rng):
         np.testing.assert_allclose(responses, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("function", "d"), [(waves, 2), (steps, 4), (corners, 6)])
+@pytest.mark.parametrize(("function", "d"), [(waves, 2), (arm, 8), (corners, 6)])
 def test_more_rows_never_make_a_model_without_noise_worse(function, d):
     X, y = rows(function, d, 2500)
     X_test, y_test = rows(function, d, 2000, seed=1)
