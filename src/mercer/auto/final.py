@@ -136,7 +136,10 @@ class Recipe:
         solver: Any = "cholesky"
         if not self._is_direct(settings, n):
             rank = int(TUNING.rank[settings.kernel] * np.sqrt(n))
-            solver = ConjugateGradient(tol, rank=rank, random_state=seed)
+            preconditioner = TUNING.preconditioner[settings.kernel]
+            solver = ConjugateGradient(
+                tol, preconditioner=preconditioner, rank=rank, random_state=seed
+            )
         alpha = settings.ridge / n
         return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
 
