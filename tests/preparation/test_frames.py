@@ -12,6 +12,8 @@ from _polars import pl
 from mercer import AutoKernelClassifier, TablePreparer
 from mercer.datasets import read
 
+NEW_ARROW = int(pa.__version__.split(".")[0]) >= 18  # earlier ones make few of these types
+
 
 def table(n=120, seed=0):
     rng = np.random.default_rng(seed)
@@ -104,27 +106,27 @@ def test_clocks_are_seconds_of_the_day():
 def view_types():
     """Columns of Arrow that few libraries have, beside columns of plain values."""
     texts, numbers = ["a", "bc", None, "a", "d", "bc"], [0, 1, None, 3, 5, 8]
-    views = pa.array(texts, pa.string()).cast(pa.string_view())
-    short = pa.array(["x", "y", "x", "z", "x", "y"]).cast(pa.string_view())
-    codes = pa.array([0, 1, 0, 2, 0, 1], pa.int8())
     decimals = [None if value is None else Decimal(value) for value in numbers]
     days = pa.array([value and 86_400_000 * value for value in numbers], pa.int64())
     floats = pa.array(numbers, pa.float64())
-    yield "string view", views, pa.array(texts)
-    yield "binary view", pa.array([b"a", b"b"] * 3).cast(pa.binary_view()), pa.array(["a", "b"] * 3)
+    if NEW_ARROW:
+        views = pa.array(texts, pa.string()).cast(pa.string_view())
+        short = pa.array(["x", "y", "x", "z", "x", "y"]).cast(pa.string_view())
+        codes = pa.array([0, 1, 0, 2, 0, 1], pa.int8())
+        binary = pa.array([b"a", b"b"] * 3).cast(pa.binary_view())
+        distinct = short.cast(pa.string()).unique().cast(short.type)
+        coded = short.cast(pa.string()).dictionary_encode()
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([3, 6], pa.int32()), pa.array([1.0, 2.0]))
+        yield "runs", runs, pa.array([1.0] * 3 + [2.0] * 3)
+        yield "string view", views, pa.array(texts)
+        yield "binary view", binary, pa.array(["a", "b"] * 3)
+        yield "dictionary of views", pa.DictionaryArray.from_arrays(codes, distinct), coded
     yield "large binary", pa.array([b"a", b"b"] * 3, pa.large_binary()), pa.array(["a", "b"] * 3)
     yield "fixed binary", pa.array([b"a", b"b"] * 3, pa.binary(1)), pa.array(["a", "b"] * 3)
-    yield (
-        "dictionary of views",
-        pa.DictionaryArray.from_arrays(codes, short.cast(pa.string()).unique().cast(short.type)),
-        short.cast(pa.string()).dictionary_encode(),
-    )
     for kind in (pa.decimal128(20, 2), pa.decimal256(50, 2)):
         yield str(kind), pa.array(decimals, kind), floats
     for kind in (pa.uint64(), pa.uint8(), pa.float16()):
         yield str(kind), pa.array(numbers, pa.float64()).cast(kind), floats
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3, 6], pa.int32()), pa.array([1.0, 2.0]))
-    yield "runs", runs, pa.array([1.0] * 3 + [2.0] * 3)
     yield "date64", days.cast(pa.date64()), days.cast(pa.timestamp("ms"))
     yield (
         "nanoseconds",
@@ -172,6 +174,7 @@ def test_nested_columns_are_named(column):
         TablePreparer().fit(pa.table({"c": column}))
 
 
+@pytest.mark.skipif(not NEW_ARROW, reason="this PyArrow makes no views of texts")
 def test_files_hold_views(tmp_path):
     from pyarrow import feather
 
