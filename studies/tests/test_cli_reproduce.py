@@ -223,7 +223,7 @@ def test_authors_points_are_drawn_beside_ours(tmp_path):
         (["--figure", "7"], 2, "--figure has no 7"),
         (["--datasets", "leter"], 2, "did you mean letter?"),
         (["--datasets", ","], 2, "--datasets must name at least one"),
-        (["--n-jobs", "0"], 1, "n_jobs must not be 0"),
+        (["--n-jobs", "0"], 1, "--n-jobs must not be 0"),
         (["--data", "nowhere"], 1, "--data must be a folder; got nowhere"),
         (["--set", "seeds"], 2, "--set must be NAME=VALUE; got 'seeds'"),
         (["--set", "seed=1"], 1, "--set has no 'seed'; did you mean seeds?"),
