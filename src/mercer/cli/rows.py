@@ -174,7 +174,7 @@ def _check_width(text: str, saved: SavedModel, width: int) -> None:
 
 
 def _kinds(model: Any) -> tuple[list[str], set[str]]:
-    """How to read each input column, and the names of those that may be absent.
+    """Return the readings of the input columns, and the names of columns that may be absent.
 
     Columns are "number", for floats where all cells allow it, or "text", for cells as they stand; a
     model that takes arrays has none.

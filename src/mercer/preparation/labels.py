@@ -52,7 +52,7 @@ class OneHot:
         return places[1:] if len(places) == 2 else places
 
     def apart(self) -> OneHot:
-        """The same labels, with unknown ones as far from each as the labels from each other."""
+        """Copy in which unknown labels are as far from each label as the labels from each other."""
         return replace(self, unknown=self._apart())
 
     def _apart(self) -> float:
@@ -125,7 +125,7 @@ class TargetCodes:
         return out / self.unit
 
     def apart(self) -> TargetCodes:
-        """The same codes, with unknown labels as far above all as these are spread."""
+        """Copy in which unknown labels lie above all codes, by the spread of the codes."""
         known = self.codes[: len(self.texts)]
         if not len(known):
             return self

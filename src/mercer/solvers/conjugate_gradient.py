@@ -104,9 +104,11 @@ class ConjugateGradient(Solver):
         it: F then takes about as long as a few products with K.
     hold : bool or "auto", default="auto"
         Whether to cache the kernel matrix if it fits. "auto" does so unless products compute the
-        entries as fast as they read them: in float32, with few inputs and a kernel of the C++ core.
-        If ``tol`` is 1e-3 or more and alpha is large enough, "auto" caches half of the matrix in 16
-        bits per entry, and true residuals use entries computed at each product.
+        entries as fast as they read them: with few inputs and a kernel of the C++ core, in float32
+        or of more than 5000 rows. If alpha is large enough, "auto" caches half of the matrix as
+        fixed-point numbers: 16 bits per entry in float32 where ``tol`` is 1e-3 or more, 31 bits in
+        float64 where there are more than 5000 rows. True residuals use entries computed at each
+        product.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the pivots.
 

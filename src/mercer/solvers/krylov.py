@@ -310,7 +310,7 @@ class MachineSpace(_Groups):
 def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) -> Problem:
     """The problem with its kernel matrices in memory where they fit, and where that pays.
 
-    ``rough`` says whether 16 bits of an entry are enough for products between true residuals. A
+    ``rough`` says whether fixed-point entries suffice for products between true residuals. A
     single-dispatch function of the class of the problem.
     """
     design, penalty = problem.design, problem.penalty
