@@ -20,6 +20,7 @@ __all__ = [
     "is_far",
     "is_large",
     "is_sparse",
+    "recoded",
     "selected",
 ]
 
@@ -51,6 +52,10 @@ class FarRows:
 
     def taken(self, rows: NDArray[np.int64]) -> FarRows:
         """Some of the rows, in increasing order, which stay where they are."""
+        raise NotImplementedError
+
+    def recoded(self, step: Callable[[NDArray], NDArray]) -> FarRows:
+        """The same rows, whose targets pass through ``step`` where they are."""
         raise NotImplementedError
 
     def checked_for(self, estimator: Any, reset: bool) -> FarRows:
@@ -187,6 +192,13 @@ Data: TypeAlias = Matrix | PreparedRows
 def is_far(X: Any) -> bool:
     """Whether X are prepared rows of other machines."""
     return isinstance(X, PreparedRows) and isinstance(X.data, FarRows)
+
+
+def recoded(X: Any, step: Callable[[NDArray], NDArray]) -> Any:
+    """Rows for a fit to ``step(y)``: rows of other machines have their y there."""
+    if isinstance(X, FarRows):
+        return X.recoded(step)
+    return X._with(data=X.data.recoded(step)) if is_far(X) else X
 
 
 def is_large(X: Any) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from mercer._runtime.arrays import row_chunks
+from mercer._runtime.rows import recoded
 from mercer._runtime.state import Checked, State, is_finite
 from mercer.auto.means import answer
 
@@ -145,7 +146,8 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64)
         self.shift_ = log_shift(y)
         self.regressor_ = clone(self.regressor)
-        self.regressor_.fit(X, self.shift_.forward(y), **fit_params)
+        forward = self.shift_.forward
+        self.regressor_.fit(recoded(X, forward), forward(y), **fit_params)
         return self
 
     def predict(self, X: Any) -> NDArray:

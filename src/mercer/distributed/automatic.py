@@ -64,7 +64,7 @@ def fit_automatic(
         )
     check_memory(16.0 * n, f"the targets of {n} rows", "fit to fewer rows")
     target, weights = targets_of(engine)
-    table.callback, table.given = callback, (target, weights)
+    table.callback = callback
     counted = n if weights is None else int(np.count_nonzero(weights))
     X = table[np.arange(n)] if model._is_few(counted) else table
     return model.fit(X, target, weights)

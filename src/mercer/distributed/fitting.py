@@ -282,11 +282,8 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         raise ValueError("sample_weight must not be all zero.")
     if classes is not None:
         target: Target = ClassTarget.of_classes(model, classes)
-        coding = Coding.classes(classes, target.loss.joint)
     elif summary.target is not None:
-        outputs = looks[first].outputs
-        target = _numeric_target(model, checked, summary.target, outputs, dtype)
-        coding = Coding.numbers(target.mean, outputs[0] if outputs else None)
+        target = _numeric_target(model, checked, summary.target, looks[first].outputs, dtype)
     model.__dict__.update(target.attributes())
     return ShardedRows(
         engine=checked,
@@ -295,7 +292,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         dtype=dtype,
         sparse=looks[first].sparse,
         weighted=is_weighted,
-        coding=coding,
+        coding=Coding.of(target, looks[first].outputs),
         loss=target.loss,
         fit_intercept=model.fit_intercept,
         log=log,

@@ -20,8 +20,9 @@ from mercer._runtime.sparse import sound
 from mercer.distributed.engine import Engine
 from mercer.distributed.forest import Forest
 from mercer.distributed.memory import Memory
+from mercer.distributed.parts import Coding
 from mercer.distributed.shards import Shard, gathered, summed
-from mercer.distributed.tables import FarTable, NumberedRows, Recipe, targets_of
+from mercer.distributed.tables import FarTable, NumberedRows, TargetCode, targets_of
 from mercer.estimators.base import Listener
 from mercer.estimators.inputs import float_types
 from mercer.estimators.local import LocalKernelMachine
@@ -79,7 +80,7 @@ def fit_local_machine(
     dtype = np.result_type(*gathered(engine, _float_type))
     with closing(engine.changed(_as_numbers, dtype, table.shape[1])) as numbers:
         checked = FarTable(numbers, table.sizes, np.empty((1, table.shape[1]), dtype), None)
-        checked.callback, checked.given = callback, (target, weights)
+        checked.callback = callback
         model.fit(PreparedRows(checked), target, weights)
     validate_data(model, table.example, reset=True, skip_check_array=True)  # names of the columns
     return model
@@ -96,16 +97,13 @@ def fit_leaves(
 ) -> None:
     """Fit a ``LocalKernelMachine`` to rows that lie elsewhere; ``rows`` has their targets."""
     X, map_ = rows.X, model._stated_map()
-    target = np.asarray(rows.target, dtype=np.float64).reshape(len(rows), -1)
     weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)
     steps = [] if X.prepare is None else [X.prepare]
     dtype = np.dtype(np.float64) if is_rough else X.dtype
     with ExitStack() as stack:
-        # Targets are made of those that the shards have; else the numbers themselves are sent.
-        recipe = Recipe.found(model, far.given[0], target, X.dtype)
-        divisor = _divisor(far.given[1], weights)
-        sent = target if recipe is None else recipe, weights if divisor is None else divisor
-        plain = stack.enter_context(closing(far.numbered(steps, X[:1], *sent)))
+        coding = Coding.of(model._target, rows.target.shape[1:])
+        target = TargetCode(far.target_steps, coding, X.dtype)
+        plain = stack.enter_context(closing(far.numbered(steps, X[:1], target, weights)))
         by_weights = model.scale and weights is not None
         scaler = _fitted_scaler(plain, len(rows), X.shape[1], rows.weights if by_weights else None)
         model.scaler_ = checked_scaler(scaler, X.dtype, model.scale)
@@ -126,16 +124,6 @@ def fit_leaves(
     model.feature_map_ = solution.map
     theta = solution.coef if rows.target.ndim == 2 else solution.coef[:, 0]
     model._adopt_solution(solution, theta, solution.optimality)
-
-
-def _divisor(given: NDArray | None, weights: NDArray | None) -> float | None:
-    """Divisor of the shards' weights that gives ``weights``; None if rows differ in it."""
-    if given is None or weights is None:
-        return None
-    for divisor in (float(np.mean(given)), float(given.sum() / weights.sum())):
-        if np.allclose(given / divisor, weights, rtol=1e-13, atol=0):
-            return divisor
-    return None
 
 
 def _both(first: Listener | None, second: Listener | None) -> Listener | None:

@@ -21,7 +21,7 @@ from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part
 from mercer.distributed.shards import Shard
 from mercer.estimators.preprocessing import Preprocessing, Rows
-from mercer.estimators.targets import signs
+from mercer.estimators.targets import ClassTarget, Target, signs
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
@@ -59,6 +59,13 @@ class Coding:
     classes_: NDArray | None = None
     joint: bool = False
     shape: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, target: Target, outputs: tuple[int, ...]) -> Coding:
+        """The coding of a learned target; ``outputs`` is () or (k,) for numbers of any mean."""
+        if isinstance(target, ClassTarget):
+            return cls.classes(target.classes, target.loss.joint)
+        return cls.numbers(target.mean, outputs[0] if outputs else None)
 
     @classmethod
     def numbers(cls, centre: ArrayLike = 0.0, n_outputs: int | None = None) -> Coding:

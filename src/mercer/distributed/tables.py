@@ -8,7 +8,7 @@ all rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -20,7 +20,6 @@ from scipy import sparse
 
 from mercer._runtime.arrays import Index, check_memory
 from mercer._runtime.rows import FarRows, PreparedRows
-from mercer.auto.targets import LogShift, log_shift
 from mercer.distributed.engine import Engine
 from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding
@@ -29,7 +28,7 @@ from mercer.preparation import TablePreparer, checked_table, column_names, read
 from mercer.preparation.columns import Labels, Reading
 from mercer.preparation.frames import frame_of
 
-__all__ = ["FarTable", "NumberedRows", "Recipe", "brought", "targets_of"]
+__all__ = ["FarTable", "NumberedRows", "TargetCode", "brought", "targets_of"]
 
 # Numbers of rows, increasing, of columns, and what these hold whatever a treatment makes of them.
 _Known: TypeAlias = Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]]
@@ -55,48 +54,31 @@ class NumberedRows(Shard):
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Map from the targets of the shards to the targets that leaves are solved for.
+class TargetCode:
+    """Map from the targets of shards to the targets that leaves are solved for.
 
     Attributes
     ----------
+    steps : sequence of callable
+        Transforms of numbers before the coding, such as a logarithm.
     coding : Coding
-    shift : LogShift or None
-        Of which logarithms are taken first.
+        Differences from the mean, or signs and indicators of classes.
     dtype : numpy.dtype
-        That they are rounded to.
+        Precision that coded targets are rounded to, as for rows of one machine.
     """
 
+    steps: Sequence[Callable[[NDArray], NDArray]]
     coding: Coding
-    shift: LogShift | None
     dtype: Any
 
-    def __call__(self, target: NDArray) -> NDArray[np.float64]:
+    def __call__(self, target: Any) -> NDArray[np.float64]:
         """Targets (n, k)."""
-        if self.shift is not None:
-            target = self.shift.forward(target.astype(np.float64))
+        n, shape = len(target), () if self.coding.classes_ is not None else self.coding.shape
+        target = np.asarray(target).reshape(n, *shape)
+        for step in self.steps:
+            target = step(target.astype(np.float64))
         coded = self.coding.apply(target).astype(self.dtype).astype(np.float64)
-        return coded.reshape(len(target), int(np.prod(coded.shape[1:])))
-
-    @classmethod
-    def found(cls, model: Any, given: NDArray | None, target: NDArray, dtype: Any) -> Recipe | None:
-        """The one that a model has made of targets as they were given, if it is known."""
-        if given is None:
-            return None
-        shifts: list[LogShift | None] = [None]
-        if hasattr(model, "classes_"):
-            coding = Coding.classes(model.classes_, model._loss_.joint)
-        else:
-            outputs = None if given.ndim == 1 else target.shape[1]
-            coding = Coding.numbers(model._target_mean_, outputs)
-            if given.ndim == 1:
-                shifts.append(log_shift(given))
-        for shift in shifts:
-            recipe = cls(coding, shift, dtype)
-            with suppress(ValueError):
-                if np.array_equal(recipe(given), target):
-                    return recipe
-        return None
+        return coded.reshape(n, int(np.prod(coded.shape[1:])))
 
 
 class _Far(FarRows):
@@ -106,13 +88,13 @@ class _Far(FarRows):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: NDArray | Recipe,
-        weights: NDArray | float | None,
+        target: TargetCode,
+        weights: NDArray | None,
     ) -> Engine:
         """Shards of ``NumberedRows``: these rows after some steps, as rows that are ``like`` these.
 
-        ``target`` (n, k) and ``weights`` are of all rows, or say how to make them of those that the
-        shards have, the latter by division.
+        ``target`` maps targets of the shards to those of the fit, after ``target_steps`` of these
+        rows; ``weights`` (n,) are of all rows.
         """
         raise NotImplementedError
 
@@ -140,13 +122,12 @@ class FarTable(_Far):
     ----------
     callback : callable or None
         Told of leaves that are solved, besides the callbacks of the model.
-    given : tuple of two ndarray
-        Targets and weights of all rows as the shards have them; None without weights, or if nobody
-        has asked for them.
+    target_steps : tuple of callable
+        Transforms of the targets of the shards before they are coded.
     """
 
     callback: Any = None
-    given: tuple[NDArray | None, NDArray | None] = None, None
+    target_steps: tuple[Callable[[NDArray], NDArray], ...] = ()
 
     def __init__(
         self,
@@ -195,8 +176,12 @@ class FarTable(_Far):
         index = rows if self.index is None else self.index[rows]
         other = FarTable(self.engine, self.sizes, self.example, index)
         other.callback, other._is_checked = self.callback, self._is_checked
-        target, weights = (None if each is None else each[rows] for each in self.given)
-        other.given = target, weights
+        other.target_steps = self.target_steps
+        return other
+
+    def recoded(self, step: Callable[[NDArray], NDArray]) -> FarTable:
+        other = copy(self)
+        other.target_steps = (*self.target_steps, step)
         return other
 
     def checked_for(self, estimator: Any, reset: bool) -> FarTable:
@@ -239,21 +224,18 @@ class FarTable(_Far):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: NDArray | Recipe,
-        weights: NDArray | float | None,
+        target: TargetCode,
+        weights: NDArray | None,
         known: _Known = (),
     ) -> Engine:
         share, places = self.engine.share, self._places()
         index = np.arange(self.edges[-1]) if self.index is None else self.index
         own = {}
         for i, (first, last) in enumerate(pairwise(np.searchsorted(index, self.edges))):
-            beside = [
-                share(values[first:last]) if isinstance(values, np.ndarray) else values
-                for values in (target, weights)
-            ]
+            beside = None if weights is None else share(weights[first:last])
             of_shard = [_of_shard(each, int(first), int(last)) for each in known]
-            own[i] = int(first), *places[i], *beside, share(of_shard)
-        return self.engine.changed(_numbered, tuple(steps), like[:0], own=own)
+            own[i] = int(first), *places[i], beside, share(of_shard)
+        return self.engine.changed(_numbered, tuple(steps), like[:0], share(target), own=own)
 
 
 class _Treated(_Far):
@@ -268,7 +250,7 @@ class _Treated(_Far):
     ):
         self.table, self.treat, self.known, self.like = table, treat, known, like
         self.shape, self.dtype = (table.shape[0], like.shape[1]), like.dtype
-        self.callback, self.given = table.callback, table.given
+        self.callback, self.target_steps = table.callback, table.target_steps
 
     def __getitem__(self, rows: Index) -> Any:
         rows = np.arange(self.shape[0])[rows]
@@ -290,8 +272,8 @@ class _Treated(_Far):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: NDArray | Recipe,
-        weights: NDArray | float | None,
+        target: TargetCode,
+        weights: NDArray | None,
     ) -> Engine:
         return self.table.numbered((self.treat, *steps), like, target, weights, self.known)
 
@@ -410,10 +392,10 @@ def _numbered(
     shard: Shard,
     steps: tuple[Callable[[Any], Any], ...],
     like: NDArray,
+    target: TargetCode,
     first: int,
     places: NDArray[np.int64] | None,
-    target: NDArray | Recipe,
-    weights: NDArray | float | None,
+    weights: NDArray | None,
     known: _Known,
 ) -> NumberedRows:
     n = len(shard) if places is None else len(places)
@@ -425,8 +407,5 @@ def _numbered(
             for places_of, columns, values in known:
                 X[np.ix_(places_of, columns)] = values
     X = np.ascontiguousarray(X, dtype=like.dtype)
-    if isinstance(target, Recipe):
-        target = target(np.asarray(shard.target)[rows])
-    if isinstance(weights, float):
-        weights = None if shard.weights is None else shard.weights[rows] / weights
-    return NumberedRows(X, target, weights, first + np.arange(n))
+    coded = target(np.asarray(shard.target)[rows])
+    return NumberedRows(X, coded, weights, first + np.arange(n))
