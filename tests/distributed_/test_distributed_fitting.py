@@ -14,7 +14,6 @@ from sklearn.base import clone
 from mercer import KernelClassifier, KernelRegressor, kernels, maps, solvers
 from mercer.distributed import Here, Shard, kernel_products, machines
 from mercer.distributed.fitting import fit_machine
-from mercer.distributed.statistics import columns_of
 
 EDGES = (0, 7, 7, 90, 200)  # one shard has no rows, one has few
 TIGHT = {"random_state": 0, "tol": 1e-12, "max_iter": 3000}
@@ -391,24 +390,6 @@ def test_checkpoints_are_for_block_descent_alone(data, tmp_path):
     assert far.solver_ == "block"
     with pytest.raises(ValueError, match="checkpoint must be left out unless block descent"):
         fit_machine(model.set_params(solver="cg"), _engine(X, y), checkpoint=tmp_path)
-
-
-def test_columns_of_parts_add_up_to_those_of_all():
-    rng = np.random.default_rng(100)
-    X = 1e6 + rng.normal(size=(300, 3))
-    X[:, 2] = 7.0
-    w = rng.uniform(size=300)
-    total = columns_of(X[:5], w[:5]) + columns_of(X[5:200], w[5:200]) + columns_of(X[200:], w[200:])
-    mean = np.average(X, axis=0, weights=w)
-    np.testing.assert_allclose(total.mean, mean, rtol=1e-15)
-    variance = np.average((X - mean) ** 2, axis=0, weights=w)
-    np.testing.assert_allclose(total.variance, variance, rtol=1e-10, atol=1e-18)
-    assert columns_of(X[:0]) is None
-    S = sparse.random_array((50, 3), density=0.3, random_state=rng, format="csr")
-    dense, thin = columns_of(S.toarray(), w[:50]), columns_of(S, w[:50])
-    for name in ("mean", "squares", "low", "high", "weight"):
-        np.testing.assert_allclose(getattr(thin, name), getattr(dense, name), rtol=1e-12)
-    assert thin.standard_scaler(False).scale_.shape == (3,)
 
 
 def test_solver_objects_keep_their_settings(data):

@@ -54,7 +54,7 @@ def test_steps_go_on_with_large_rows_that_have_a_weight(monkeypatch):
 def test_prepared_rows_are_scaled_as_given_ones():
     X = data("array")[0]
     prepared, scaled = Preprocessing.fitted(RandomFourier(n_components=4), Rows(X, X[:, 0]), True)
-    np.testing.assert_array_equal(scaled, StandardScaler().fit_transform(X))
+    np.testing.assert_allclose(scaled, StandardScaler().fit_transform(X), rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(prepared.scaled(PreparedRows(X)), scaled)
     np.testing.assert_array_equal(prepared.scaled_rows(PreparedRows(X))[3:5], scaled[3:5])
     assert prepared.feature_map.n_features_out_ == 4

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import maps
+from mercer._runtime.moments import Moments
 from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads
 from mercer.designs import Occupancy
 from mercer.distributed.engine import Engine
 from mercer.distributed.shards import Shard, gathered, summed
-from mercer.distributed.statistics import Columns
 from mercer.estimators.preprocessing import Preprocessing
 from mercer.kernels import Perceptron
 from mercer.kernels.base import Stationary
@@ -45,7 +45,7 @@ class ScaledRows(Protocol):
         Of checked shards, whose rows are not scaled yet.
     preprocessing : Preprocessing
         Which scales them.
-    columns : Columns
+    columns : Moments
         Of the scaled rows.
     dtype : numpy.dtype
     weights : ndarray of shape (n,) or None
@@ -64,7 +64,7 @@ class ScaledRows(Protocol):
     def preprocessing(self) -> Preprocessing: ...
 
     @property
-    def columns(self) -> Columns: ...
+    def columns(self) -> Moments: ...
 
     @property
     def weights(self) -> NDArray[np.float64] | None: ...
@@ -87,8 +87,7 @@ def resolved_kernel(kernel: Any, rows: ScaledRows) -> Any:
     if isinstance(kernel, Stationary) and isinstance(kernel.gamma, str):
         if kernel.gamma == "median":
             return kernel.resolve(rows.by_number(), rows.weights)
-        deviation = rows.columns.deviation or 1.0
-        return kernel.with_gamma(kernel._gamma_from_deviation(deviation, len(rows.columns.mean)))
+        return kernel.scaled_to(rows.columns)
     if isinstance(kernel, Perceptron) and not kernel.is_resolved:
         if isinstance(kernel.centre, str):
             kernel = replace(kernel, centre=tuple(rows.columns.mean.tolist()))

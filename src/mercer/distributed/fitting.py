@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer import maps
 from mercer._runtime.arrays import format_bytes
+from mercer._runtime.moments import Moments
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
 from mercer._runtime.sparse import sound
 from mercer._runtime.validation import as_counts, is_name, numbers, refuse_missing
@@ -20,7 +21,7 @@ from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding
 from mercer.distributed.shards import Shard, gathered, summed
-from mercer.distributed.statistics import Columns, Summary, summary_of
+from mercer.distributed.statistics import Summary, summary_of
 from mercer.estimators.base import Listener, listening
 from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
@@ -341,7 +342,7 @@ def _found_classes(model: Any, engine: Engine) -> tuple[NDArray, NDArray[np.floa
 
 
 def _numeric_target(
-    model: Any, engine: Engine, target: Columns, outputs: tuple[int, ...], dtype: Any
+    model: Any, engine: Engine, target: Moments, outputs: tuple[int, ...], dtype: Any
 ) -> NumericTarget:
     loss, mean, squares = NumericTarget.loss_of(model), target.mean.reshape(outputs), target.squares
     if isinstance(model.loss, str) and loss.residual:
@@ -355,7 +356,7 @@ def _numeric_target(
     return learned
 
 
-def _deviations(engine: Engine, target: Columns) -> NDArray[np.float64]:
+def _deviations(engine: Engine, target: Moments) -> NDArray[np.float64]:
     """Median absolute deviations of all targets from their medians, (k,)."""
     none = np.zeros(len(target.mean))
     middle = _medians(engine, target.weight, (target.low, target.high), none, np.positive)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._runtime.arrays import available_memory
@@ -22,6 +21,7 @@ from mercer.distributed.forest import Forest
 from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding
 from mercer.distributed.shards import Shard, gathered, summed
+from mercer.distributed.statistics import moments_of
 from mercer.distributed.tables import FarTable, NumberedRows, TargetCode, targets_of
 from mercer.estimators.base import Listener
 from mercer.estimators.inputs import float_types
@@ -104,8 +104,7 @@ def fit_leaves(
         coding = Coding.of(model._target, rows.target.shape[1:])
         target = TargetCode(far.target_steps, coding, X.dtype)
         plain = stack.enter_context(closing(far.numbered(steps, X[:1], target, weights)))
-        by_weights = model.scale and weights is not None
-        scaler = _fitted_scaler(plain, len(rows), X.shape[1], rows.weights if by_weights else None)
+        scaler = summed(plain, moments_of).standard_scaler(weights is not None)
         model.scaler_ = checked_scaler(scaler, X.dtype, model.scale)
         shards = plain
         if model.scaler_ is not None or dtype != X.dtype:
@@ -203,60 +202,12 @@ def _chosen(model: LocalKernelMachine, work: Forest, rows: Rows) -> float:
     return alphas[int(np.argmax(scores))]
 
 
-# -- statistics of all rows ------------------------------------------------------------------------
-
-
-def _fitted_scaler(
-    shards: Engine, n: int, n_inputs: int, weights: NDArray | None
-) -> StandardScaler:
-    """The scaler of all rows, by weights if there are any."""
-    use = weights is not None
-    with np.errstate(over="ignore", invalid="ignore"):
-        total, sums = summed(shards, _sums, use)
-        mean = sums / total
-        variance = summed(shards, _squares, mean, use) / total
-        scaler = StandardScaler()
-        scaler.n_features_in_, scaler.mean_, scaler.var_ = n_inputs, mean, variance
-        scaler.n_samples_seen_ = n if weights is None else np.float64(weights.sum())
-        # A deviation within the rounding error of a constant counts as 0, as scikit-learn has it.
-        eps = np.finfo(np.float64).eps
-        bound = scaler.n_samples_seen_ * eps * variance + (scaler.n_samples_seen_ * mean * eps) ** 2
-        scaler.scale_ = np.where(variance <= bound, 1.0, np.sqrt(variance))
-    return scaler
-
-
 def _with_gamma(map_: LocalKernel, rows: FarTable, weights: NDArray | None) -> FeatureMap:
     """The map with a ``gamma`` in numbers."""
     kernel: Any = map_.stated_kernel()
     if getattr(kernel, "gamma", None) is not None and kernel.gamma == "scale":
-        use, d = weights is not None, rows.shape[1]
-        total, sums = summed(rows.engine, _sums, use)
-        mean = float(np.mean(sums)) / total
-        variance = float(np.mean(summed(rows.engine, _squares, mean, use))) / total
-        deviation = float(np.sqrt(variance))
-        if not np.isfinite(deviation):
-            raise ValueError("X is too large: its variance overflows; rescale it.")
-        deviation = 0.0 if deviation <= 1e-14 * abs(mean) else deviation
-        gamma = kernel._gamma_from_deviation(deviation or 1.0, d)
-        return map_.state_kernel(kernel.with_gamma(gamma))
+        return map_.state_kernel(kernel.scaled_to(summed(rows.engine, moments_of)))
     return with_resolved_gamma(map_, PreparedRows(rows), weights)
-
-
-def _sums(shard: Shard, use_weights: bool) -> tuple[float, NDArray[np.float64]]:
-    """Weights and values of the rows."""
-    X = shard.X.astype(np.float64)
-    if not use_weights or shard.weights is None:
-        return float(len(X)), X.sum(axis=0)
-    return float(shard.weights.sum()), shard.weights @ X
-
-
-def _squares(shard: Shard, mean: Any, use_weights: bool) -> NDArray[np.float64]:
-    """Squares of differences from the mean."""
-    apart = shard.X.astype(np.float64) - mean
-    apart *= apart
-    if not use_weights or shard.weights is None:
-        return apart.sum(axis=0)
-    return shard.weights @ apart
 
 
 # -- on workers ------------------------------------------------------------------------------------

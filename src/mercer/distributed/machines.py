@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import maps, solvers
+from mercer._runtime.moments import Moments
 from mercer._runtime.rows import PreparedRows
 from mercer.designs import Design, KernelColumns
 from mercer.distributed.engine import Engine
@@ -22,7 +23,7 @@ from mercer.distributed.parts import Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteDesign, RemoteProblem
 from mercer.distributed.run import Run
 from mercer.distributed.shards import Shard, gathered, summed
-from mercer.distributed.statistics import Columns, RowsByNumber, columns_of
+from mercer.distributed.statistics import RowsByNumber, moments_of
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler, checked_scaler
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
@@ -88,7 +89,7 @@ class ShardedRows:
         Of checked shards.
     lengths : list of int
         Rows of each.
-    given : Columns
+    given : Moments
         Of X as given, by the weights of the rows.
     dtype : numpy.dtype
         Of X: float32 or float64.
@@ -103,7 +104,7 @@ class ShardedRows:
 
     engine: Engine
     lengths: list[int]
-    given: Columns
+    given: Moments
     dtype: Any
     sparse: bool
     weighted: bool
@@ -145,7 +146,7 @@ class ShardedRows:
         return Preprocessing(self.scaler)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> Moments:
         """Statistics of the columns of the scaled rows."""
         return self.given.scaled(self.scaler)
 
@@ -236,7 +237,7 @@ class ShardedRows:
         own = {i: (np.packbits(mask),) for i, mask in enumerate(cuts)}
         engine = self.engine.changed(_selected, own=own)
         self.log.engines.append(engine)
-        given = summed(engine, columns_of_shard)
+        given = summed(engine, moments_of)
         return replace(self, engine=engine, lengths=gathered(engine, len), given=given)
 
     def scores(
@@ -331,11 +332,6 @@ def _without_rows(facts: DesignFacts) -> _Bare:
     given = {each.name: getattr(facts, each.name) for each in fields(facts)}
     given["preprocessing"] = Preprocessing(prepared.scaler, map_)
     return _Bare(**given, n_columns=prepared.feature_map.n_features_out_)
-
-
-def columns_of_shard(shard: Shard) -> Columns | None:
-    """``Columns`` of a checked shard; None of one without rows."""
-    return columns_of(shard.X, shard.weights)
 
 
 def _weights_of(shard: Shard) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import solvers
-from mercer._runtime.arrays import Matrix, check_memory, row_chunks
-from mercer._runtime.rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
+from mercer._runtime.arrays import Matrix, check_memory
+from mercer._runtime.moments import Moments
+from mercer._runtime.rows import Data, PreparedRows, is_large, is_sparse, selected
 from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
@@ -203,10 +204,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     """
     if X.ndim == 1:  # texts
         return None
-    scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
-    with np.errstate(over="ignore", invalid="ignore"):
-        _fit_by_rows(scaler, X, weights if scale else None)
-        if scale and isinstance(scaler, StandardScaler) and isinstance(X, np.ndarray):
+    used = weights if scale and not is_sparse(X) else None
+    moments = Moments.of(X, used)
+    if is_sparse(X):
+        return checked_scaler(moments.max_abs_scaler(X.dtype), X.dtype, scale)
+    scaler = moments.standard_scaler(used is not None)
+    if scale and isinstance(X, np.ndarray):
+        with np.errstate(over="ignore", invalid="ignore"):
             _scale_small(scaler, X, weights)
     return checked_scaler(scaler, X.dtype, scale)
 
@@ -242,18 +246,6 @@ def _scale_small(scaler: StandardScaler, X: NDArray, weights: NDArray | None) ->
         if largest > _ROUNDING * abs(scaler.mean_[j]):
             share = np.average(np.square(difference / largest), weights=weights)
             scaler.scale_[j] = largest * np.sqrt(share)
-
-
-def _fit_by_rows(scaler: StandardScaler | MaxAbsScaler, X: Data, weights: NDArray | None) -> None:
-    """Fit a scaler to X, a number of rows at a time where X is large."""
-    n = X.shape[0]
-    # Scalers hold what they look at two or three times over in float64.
-    pieces = row_chunks(n, 4.0 * bytes_per_row(X)) if is_large(X) else [slice(0, n)]
-    for rows in pieces:
-        if weights is None or isinstance(scaler, MaxAbsScaler):
-            scaler.partial_fit(X[rows])
-        else:
-            scaler.partial_fit(X[rows], sample_weight=weights[rows])
 
 
 def with_resolved_gamma(map_: FeatureMap, X: Data, weights: NDArray | None) -> FeatureMap:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._runtime.arrays import Matrix, check_memory, row_chunks
+from mercer._runtime.moments import Moments
 from mercer._runtime.random import Streams
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.validation import matrix, scale_of_distance
@@ -21,7 +22,6 @@ from mercer.kernels.distances import (
     distances,
     fill,
     scaled,
-    standard_deviation,
     typical_distance,
 )
 
@@ -219,13 +219,17 @@ class Stationary(Kernel):
             return self
         X = X if isinstance(X, PreparedRows) else matrix(X, "X")
         if self.gamma == "scale":
-            deviation = standard_deviation(X, sample_weight)
-            return self.with_gamma(self._gamma_from_deviation(deviation or 1.0, X.shape[1]))
+            return self.scaled_to(Moments.of(X, sample_weight))
         if self.gamma == "median":
             distance = typical_distance(self.metric, X, sample_weight)
             return self.with_gamma(self._gamma_from_median(distance, X.shape[1]))
         self.input_scale(X.shape[1])
         return self
+
+    def scaled_to(self, moments: Moments) -> Self:
+        """Return this kernel with gamma="scale" as a number for rows of these moments."""
+        deviation = moments.deviation or 1.0
+        return self.with_gamma(self._gamma_from_deviation(deviation, len(moments.mean)))
 
     def with_gamma(self, gamma: Gamma) -> Self:
         return replace(self, gamma=gamma)  # type: ignore[type-var]

@@ -215,38 +215,6 @@ def coordinate_products(
     return out
 
 
-def standard_deviation(X: Matrix, weights: NDArray | None = None) -> float:
-    """Standard deviation of all entries of X, zeros of CSR included; rows may have weights.
-
-    A deviation within the rounding error of a constant matrix counts as 0.
-    """
-    n, d = X.shape
-    weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    size = weights.sum() * d
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = sum(w @ np.asarray(x.sum(axis=1)).ravel() for w, x in _chunks(X, weights)) / size
-        squares = 0.0
-        for w, x in _chunks(X, weights):
-            if is_sparse(x):  # (v - mean)^2 - mean^2 for stored v: zeros are added below
-                x.data *= x.data - 2.0 * mean
-            else:
-                x -= mean
-                x *= x
-            squares += w @ np.asarray(x.sum(axis=1)).ravel()
-        if is_sparse(X):
-            squares += size * mean**2
-        deviation = float(np.sqrt(max(squares / size, 0.0)))
-    if not np.isfinite(deviation):
-        raise ValueError("X is too large: its variance overflows; rescale it.")
-    return 0.0 if deviation <= 1e-14 * abs(mean) else deviation
-
-
-def _chunks(X: Matrix, weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], Any]]:
-    """Rows of X as float64 copies, with their weights."""
-    for rows in row_chunks(X.shape[0], 2.0 * row_cost(X)):
-        yield weights[rows], X[rows].astype(np.float64)
-
-
 def typical_distance(metric: str, X: Data, weights: NDArray | None = None) -> float:
     """The median distance between distinct rows of X, among a fixed random sample of its rows."""
     n = X.shape[0]
