@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.distributed import Shard
-from mercer.distributed.memory import WORKER
+from mercer.engines.memory import WORKER
 from mercer.maps import RandomFourier
 
 Span = tuple[str, float, float]  # what was done, and from when to when by the clock of the machine

@@ -130,6 +130,6 @@ def kept_runs(client: Client) -> list[set[str]]:
 
 
 def _runs() -> set[str]:
-    from mercer.distributed.memory import WORKER
+    from mercer.engines.memory import WORKER
 
     return WORKER.runs()

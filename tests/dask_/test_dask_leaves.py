@@ -24,7 +24,7 @@ from mercer.distributed.leaves import fit_local_machine
 @pytest.fixture(autouse=True)
 def small_nodes(monkeypatch):
     """Several nodes of few rows."""
-    monkeypatch.setattr("mercer.distributed.forest._LEAST_ROWS", 100)
+    monkeypatch.setattr("mercer.solvers.forest._LEAST_ROWS", 100)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ N, EDGES = 1400, (0, 100, 100, 700, 1400)
 def leaves(monkeypatch):
     """Leaves are solved, of nodes of few rows."""
     monkeypatch.setattr(TUNING, "exact_rows", 1000)
-    monkeypatch.setattr("mercer.distributed.forest._LEAST_ROWS", 100)
+    monkeypatch.setattr("mercer.solvers.forest._LEAST_ROWS", 100)
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ class Sent(Here):
 @pytest.fixture(autouse=True)
 def small_nodes(monkeypatch):
     """Several nodes of few rows."""
-    monkeypatch.setattr("mercer.distributed.forest._LEAST_ROWS", 100)
+    monkeypatch.setattr("mercer.solvers.forest._LEAST_ROWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -220,9 +220,9 @@ def test_shards_of_any_size_make_the_same_model(edges, data):
 
 def test_first_cuts_from_a_sample_are_those_of_a_fit_through_files(data, monkeypatch):
     X, y, weights = data
-    monkeypatch.setattr("mercer.distributed.forest._SAMPLE", 400)
-    monkeypatch.setattr("mercer.solvers.out_of_core._SAMPLE", 400)
-    monkeypatch.setattr("mercer.distributed.forest.Forest._node_size", lambda self: 375)
+    monkeypatch.setattr("mercer.estimators.sharded_leaves.SAMPLE", 400)
+    monkeypatch.setattr("mercer.solvers.out_of_core.SAMPLE", 400)
+    monkeypatch.setattr("mercer.estimators.sharded_leaves.node_size", lambda *how: 375)
     model = LocalKernelRegressor(scale=False, gamma=0.1, leaf_size=60, random_state=0)
     remote = fit_local_machine(model, shards(X, y, weights))
     map_ = LocalKernel(gamma=0.1, leaf_size=60, random_state=0)
@@ -231,7 +231,10 @@ def test_first_cuts_from_a_sample_are_those_of_a_fit_through_files(data, monkeyp
     solution = solve_through_files(
         map_, X, centred, weights, Squared(), remote.alpha_, 2 * 375.5 * of_row
     )
-    expected = solution.map.design(X).matvec(solution.coef)[:, 0] + remote.intercept_
+    np.testing.assert_array_equal(remote.map_coef_, solution.coef)
+    for name, array in vars(solution.map.partition_).items():
+        np.testing.assert_array_equal(getattr(remote.feature_map_.partition_, name), array)
+    expected = solution.map.design(X).matvec(solution.coef) + remote.intercept_
     np.testing.assert_allclose(remote.predict(X), expected, rtol=0, atol=1e-10)
     whole = LocalKernelRegressor(**model.get_params()).fit(X, y, weights)
     assert np.abs(whole.predict(X) - expected).max() > 1e-3  # whose cuts are others
@@ -241,7 +244,7 @@ def test_the_model_does_not_depend_on_the_number_of_nodes(data, monkeypatch):
     X, y, _ = data
     models = []
     for size in (120, 700):
-        monkeypatch.setattr("mercer.distributed.forest.Forest._node_size", lambda self, s=size: s)
+        monkeypatch.setattr("mercer.estimators.sharded_leaves.node_size", lambda *how, s=size: s)
         model = LocalKernelRegressor(leaf_size=60, random_state=0)
         models.append(fit_local_machine(model, shards(X, y)))
     assert_same(*models)
@@ -284,7 +287,7 @@ def test_an_interruption_leaves_what_is_solved(data):
 def test_the_rows_of_a_model_are_in_a_file_where_memory_has_no_room(data, monkeypatch):
     X, y, _ = data
     local = LocalKernelRegressor(leaf_size=100, random_state=0).fit(X, y)
-    monkeypatch.setattr("mercer.distributed.leaves.available_memory", lambda: 1000)
+    monkeypatch.setattr("mercer.engines.rows.available_memory", lambda: 1000)
     remote = fit_local_machine(LocalKernelRegressor(leaf_size=100, random_state=0), shards(X, y))
     assert isinstance(remote.feature_map_.landmarks_.base, np.memmap)
     np.testing.assert_allclose(local.predict(X), remote.predict(X), atol=1e-10)
@@ -300,6 +303,6 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence(data, monkeypatch):
         fit_local_machine(LocalKernelRegressor(), Here([Shard(X, y), Shard(X[:, :2], y)]))
     with pytest.raises(ValueError, match="contains NaN"):
         fit_local_machine(LocalKernelRegressor(), shards(np.where(X < -2.9, np.nan, X), y))
-    monkeypatch.setattr("mercer.distributed.forest._room", lambda memory: 10_000)
+    monkeypatch.setattr("mercer.estimators.sharded_leaves._room", lambda memory: 10_000)
     with pytest.raises(MemoryError, match=r"but a worker has 9\.8 kB; leaf_size=9 would fit"):
         fit_local_machine(LocalKernelRegressor(), shards(X, y))

@@ -17,7 +17,8 @@ from mercer import (
     persistence,
 )
 from mercer.maps.grafting import grafted, top_of_tree
-from mercer.maps.partition import Members, forest, grown, grown_in_core
+from mercer.maps.partition import forest, grown, grown_in_core
+from mercer.solvers.forest import Part
 from mercer.solvers.out_of_core import _Kept
 from test_local import classes, waves
 
@@ -91,7 +92,7 @@ def test_a_fit_through_files_is_the_fit_if_the_sample_is_all_rows(
     settings = {**SETTINGS, "loss": loss, "alpha": 1e-3, "tol": 1e-6, "leaf_size": leaf_size}
     whole = LocalKernelRegressor(**settings).fit(X, y, weights)
     memory(monkeypatch, 300, n)
-    monkeypatch.setattr("mercer.solvers.out_of_core._BOOKKEEPING", 600.0)  # nodes are small
+    monkeypatch.setattr("mercer.solvers.forest._BOOKKEEPING", 600.0)  # nodes are small
     filed = LocalKernelRegressor(**settings).fit(mapped(X, folder), y, weights)
     assert is_mapped(filed.map_coef_)
     for name, array in vars(whole.feature_map_.partition_).items():
@@ -119,7 +120,7 @@ def test_cuts_of_a_sample_are_about_as_good(folder, monkeypatch):
     X, y = waves(N)
     whole = LocalKernelRegressor(**SETTINGS).fit(X, y)
     memory(monkeypatch, 120)
-    monkeypatch.setattr("mercer.solvers.out_of_core._SAMPLE", 300)
+    monkeypatch.setattr("mercer.solvers.out_of_core.SAMPLE", 300)
     filed = LocalKernelRegressor(**SETTINGS).fit(mapped(X, folder), y)
     new, truth = waves(1000, seed=1)
     assert filed.score(new, truth) > whole.score(new, truth) - 0.01
@@ -224,10 +225,11 @@ def test_memory_for_no_two_leaves_is_refused_in_a_sentence(folder):
 @pytest.mark.skipif(os.name == "nt", reason="a file that is mapped stays")
 def test_coefficients_that_were_only_looked_at_leave_no_files(folder):
     kept, X = _Kept(folder, 2, 1, np.dtype(np.float32)), np.ones((4, 2), np.float32)
-    kept.add(X, Members(np.arange(4), np.array([0, 4])), np.arange(5.0)[:, None])
+    leaf = np.arange(4), np.array([4]), np.arange(4.0)[None, :, None], np.full((1, 1, 1), 4.0)
+    kept.add(Part(None, *leaf, np.zeros(1), 1, X))
     files = set(os.listdir(folder))
     for _ in range(3):
-        np.testing.assert_array_equal(kept.mapped(1)[2].ravel(), np.arange(5))
+        np.testing.assert_array_equal(kept.model(1, ())[2].ravel(), np.arange(5))
     assert set(os.listdir(folder)) == files
 
 
@@ -253,7 +255,7 @@ class _StopAfter:
 
 def interrupting(monkeypatch, after):
     """Interrupt instead of solving a node after some."""
-    import mercer.solvers.out_of_core as module
+    import mercer.solvers.forest as module
 
     left, original = [after], module.solve_leaves
 
@@ -297,7 +299,7 @@ def test_an_interrupt_before_the_first_leaf_leaves_no_model_and_no_files(folder,
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mercer.solvers.out_of_core._Work._divide", stop)
+    monkeypatch.setattr("mercer.solvers.forest._Split.__call__", stop)
     model = LocalKernelRegressor(**SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

@@ -78,8 +78,19 @@ class FarRows:
         """
         raise NotImplementedError
 
-    def fit_leaves(self, model: Any, rows: Any, *how: Any) -> None:
-        """Fit a local kernel machine to these rows, prepared as ``rows.X`` says."""
+    def numbered(
+        self,
+        steps: Any,
+        like: NDArray,
+        target: Any,
+        outputs: tuple[int, ...],
+        weights: NDArray | None,
+    ) -> Any:
+        """An engine of ``NumberedRows``: these rows after some steps, as rows ``like`` these.
+
+        The learned ``target`` codes the targets of the shards, which have ``outputs`` () or (k,);
+        ``weights`` (n,) are of all rows.
+        """
         raise NotImplementedError
 
 

@@ -16,9 +16,9 @@ from mercer._runtime.threads import blas_threads
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
 from mercer.designs import KernelColumns
-from mercer.estimators.selection import responses
 from mercer.losses import Squared
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
+from mercer.maps.base import responses
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient, Solver

@@ -24,8 +24,8 @@ from mercer.dask import work as worker
 from mercer.dask.hung import Watch, check_running
 from mercer.dask.packages import package
 from mercer.dask.work import packed
-from mercer.distributed.engine import Handle, OfShard
-from mercer.distributed.memory import Memory
+from mercer.engines.engine import Handle, OfShard
+from mercer.engines.memory import Memory
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -248,6 +248,9 @@ class DaskEngine:
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         return self._on_workers(worker.of_memory, self.owner, packed(work))
+
+    def done(self, number: int) -> None:
+        """Nothing: a shard that a lost worker had is made again from those it came from."""
 
     def close(self) -> None:
         self._shards = []

@@ -15,7 +15,7 @@ from mercer._runtime.messages import shown
 from mercer.dask.engine import DaskEngine
 from mercer.dask.packages import package
 from mercer.distributed import parquet
-from mercer.distributed.shards import Shard, gathered
+from mercer.engines.shards import Shard, gathered
 
 if TYPE_CHECKING:
     from distributed import Client, Future

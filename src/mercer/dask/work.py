@@ -12,9 +12,9 @@ import numpy as np
 
 from mercer._runtime.threads import blas_threads
 from mercer.dask.packages import package
-from mercer.distributed.engine import add_in_pairs
-from mercer.distributed.memory import WORKER, Memory
-from mercer.distributed.shards import Shard
+from mercer.engines.engine import add_in_pairs
+from mercer.engines.memory import WORKER, Memory
+from mercer.engines.shards import Shard
 
 __all__ = [
     "Answer",

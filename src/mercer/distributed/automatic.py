@@ -10,8 +10,8 @@ import numpy as np
 from mercer._runtime.arrays import check_memory
 from mercer.auto.base import AutoKernelMachine
 from mercer.auto.tuning import TUNING
-from mercer.distributed.engine import Engine
 from mercer.distributed.tables import FarTable, targets_of
+from mercer.engines.engine import Engine
 
 __all__ = ["fit_automatic"]
 

@@ -15,8 +15,8 @@ from mercer._runtime.moments import Moments
 from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads
 from mercer.designs import Occupancy
-from mercer.distributed.engine import Engine
-from mercer.distributed.shards import Shard, gathered, summed
+from mercer.engines.engine import Engine
+from mercer.engines.shards import Shard, gathered, summed
 from mercer.estimators.preprocessing import Preprocessing
 from mercer.kernels import Perceptron
 from mercer.kernels.base import Stationary

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.arrays import row_chunks
-from mercer.distributed.engine import Engine
-from mercer.distributed.memory import Memory
-from mercer.distributed.shards import Shard, add, gathered
+from mercer.engines.engine import Engine
+from mercer.engines.memory import Memory
+from mercer.engines.shards import Shard, add, gathered
 
 __all__ = ["digest_of_shards"]
 

@@ -16,12 +16,12 @@ from mercer._runtime.moments import Moments
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
 from mercer._runtime.sparse import sound
 from mercer._runtime.validation import as_counts, is_name, numbers, refuse_missing
-from mercer.distributed.engine import Engine
 from mercer.distributed.machines import Log, ShardedRows
-from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding
-from mercer.distributed.shards import Shard, gathered, summed
 from mercer.distributed.statistics import Summary, summary_of
+from mercer.engines.engine import Engine
+from mercer.engines.memory import Memory
+from mercer.engines.shards import Shard, gathered, summed
 from mercer.estimators.base import Listener, listening
 from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine

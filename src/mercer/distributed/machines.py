@@ -15,15 +15,16 @@ from mercer import maps, solvers
 from mercer._runtime.moments import Moments
 from mercer._runtime.rows import PreparedRows
 from mercer.designs import Design, KernelColumns
-from mercer.distributed.engine import Engine
 from mercer.distributed.features import fit_map, resolved_kernel
 from mercer.distributed.kernel_products import has_room_for_rows
-from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteDesign, RemoteProblem
 from mercer.distributed.run import Run
-from mercer.distributed.shards import Shard, gathered, summed
-from mercer.distributed.statistics import RowsByNumber, moments_of
+from mercer.distributed.statistics import moments_of
+from mercer.engines.engine import Engine
+from mercer.engines.memory import Memory
+from mercer.engines.rows import RowsByNumber
+from mercer.engines.shards import Shard, gathered, summed
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler, checked_scaler
 from mercer.losses import Loss
 from mercer.maps import FeatureMap

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mercer.auto.base import AutoKernelMachine
-from mercer.distributed.engine import Engine
+from mercer.engines.engine import Engine
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.estimators.local import LocalKernelMachine
 

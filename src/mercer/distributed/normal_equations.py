@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.distributed.engine import Handle
 from mercer.distributed.normal import Across, NormalFacts, NormalPart
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import Columns, RemoteEquations
 from mercer.distributed.run import Partial
 from mercer.distributed.solves import RemoteBlock, unpacked
+from mercer.engines.engine import Handle
 from mercer.equations import Functions, NormalEquations, Span, spans_all_rows
 from mercer.equations.normal import diagonalised
 from mercer.penalties import RKHSNorm

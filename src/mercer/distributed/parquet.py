@@ -26,7 +26,7 @@ from mercer.datasets.tables import (
     target_position,
     without_index,
 )
-from mercer.distributed.shards import Shard
+from mercer.engines.shards import Shard
 
 __all__ = ["ParquetPart", "parquet_files", "parquet_parts", "read_part"]
 

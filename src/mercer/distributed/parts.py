@@ -19,7 +19,7 @@ from mercer._runtime.threads import blas_threads
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part
-from mercer.distributed.shards import Shard
+from mercer.engines.shards import Shard
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.targets import ClassTarget, Target, signs
 from mercer.kernels.text import checked_texts

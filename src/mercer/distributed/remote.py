@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import available_memory
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.rows import Data
-from mercer.distributed.engine import Engine, Handle
 from mercer.distributed.fingerprint import digest_of_shards
-from mercer.distributed.memory import Memory
 from mercer.distributed.parts import DesignFacts, DesignPart
 from mercer.distributed.run import Part, Run
 from mercer.distributed.solves import RemoteSolves
+from mercer.engines.engine import Engine, Handle
+from mercer.engines.memory import Memory
 from mercer.equations import Equations
 
 __all__ = ["Columns", "RemoteEquations", "SettledPart", "room_of_workers"]

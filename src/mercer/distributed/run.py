@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.distributed.engine import Engine, Handle
-from mercer.distributed.memory import Memory
-from mercer.distributed.shards import Shard, add
+from mercer.engines.engine import Engine, Handle
+from mercer.engines.memory import Memory
+from mercer.engines.shards import Shard, add
 
 __all__ = ["Part", "Partial", "Run"]
 

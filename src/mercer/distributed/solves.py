@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from mercer.distributed.engine import Handle
 from mercer.distributed.run import Run
+from mercer.engines.engine import Handle
 from mercer.equations import BlockSolves, EquationBlock
 from mercer.equations.factor import Factor
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -20,37 +20,19 @@ from scipy import sparse
 
 from mercer._runtime.arrays import Index, check_memory
 from mercer._runtime.rows import FarRows, PreparedRows
-from mercer.distributed.engine import Engine
-from mercer.distributed.memory import Memory
 from mercer.distributed.parts import Coding
-from mercer.distributed.shards import Shard, gathered
+from mercer.engines.engine import Engine
+from mercer.engines.memory import Memory
+from mercer.engines.shards import NumberedRows, Shard, gathered
+from mercer.estimators.targets import Target
 from mercer.preparation import TablePreparer, checked_table, column_names, read
 from mercer.preparation.columns import Labels, Reading
 from mercer.preparation.frames import frame_of
 
-__all__ = ["FarTable", "NumberedRows", "TargetCode", "brought", "targets_of"]
+__all__ = ["FarTable", "TargetCode", "brought", "targets_of"]
 
 # Numbers of rows, increasing, of columns, and what these hold whatever a treatment makes of them.
 _Known: TypeAlias = Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]]
-
-
-@dataclass(frozen=True)
-class NumberedRows(Shard):
-    """Rows of a fit as a kernel sees them, and their numbers among all rows of the fit.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_i, d)
-    target : ndarray of shape (n_i, k)
-    weights : ndarray of shape (n_i,) or None
-    numbers : ndarray of shape (n_i,)
-        Increasing, and larger than those of the shard before.
-    held : ndarray of bool of shape (n_i,) or None
-        Which rows are held out.
-    """
-
-    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    held: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,31 +63,7 @@ class TargetCode:
         return coded.reshape(n, int(np.prod(coded.shape[1:])))
 
 
-class _Far(FarRows):
-    """Rows that leaves of a kernel machine can be solved of where they are."""
-
-    def numbered(
-        self,
-        steps: Sequence[Callable[[Any], Any]],
-        like: NDArray,
-        target: TargetCode,
-        weights: NDArray | None,
-    ) -> Engine:
-        """Shards of ``NumberedRows``: these rows after some steps, as rows that are ``like`` these.
-
-        ``target`` maps targets of the shards to those of the fit, after ``target_steps`` of these
-        rows; ``weights`` (n,) are of all rows.
-        """
-        raise NotImplementedError
-
-    def fit_leaves(self, model: Any, rows: Any, *how: Any) -> None:
-        from mercer.distributed.leaves import fit_leaves
-
-        data = self if rows.X.index is None else self.taken(rows.X.index)
-        fit_leaves(model, data, rows, *how)
-
-
-class FarTable(_Far):
+class FarTable(FarRows):
     """A table by its shards.
 
     Parameters
@@ -224,10 +182,12 @@ class FarTable(_Far):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: TargetCode,
+        target: Target,
+        outputs: tuple[int, ...],
         weights: NDArray | None,
         known: _Known = (),
     ) -> Engine:
+        code = TargetCode(self.target_steps, Coding.of(target, outputs), like.dtype)
         share, places = self.engine.share, self._places()
         index = np.arange(self.edges[-1]) if self.index is None else self.index
         own = {}
@@ -235,10 +195,10 @@ class FarTable(_Far):
             beside = None if weights is None else share(weights[first:last])
             of_shard = [_of_shard(each, int(first), int(last)) for each in known]
             own[i] = int(first), *places[i], beside, share(of_shard)
-        return self.engine.changed(_numbered, tuple(steps), like[:0], share(target), own=own)
+        return self.engine.changed(_numbered, tuple(steps), like[:0], share(code), own=own)
 
 
-class _Treated(_Far):
+class _Treated(FarRows):
     """A table after its treatment, of which some rows have what the treatment was learned with."""
 
     def __init__(
@@ -272,10 +232,12 @@ class _Treated(_Far):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: TargetCode,
+        target: Target,
+        outputs: tuple[int, ...],
         weights: NDArray | None,
     ) -> Engine:
-        return self.table.numbered((self.treat, *steps), like, target, weights, self.known)
+        given = target, outputs, weights
+        return self.table.numbered((self.treat, *steps), like, *given, self.known)
 
 
 def brought(engine: Engine, edges: NDArray[np.int64], rows: NDArray[np.int64]) -> Any:

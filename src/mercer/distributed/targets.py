@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.distributed.engine import Engine
-from mercer.distributed.memory import Memory
-from mercer.distributed.shards import Shard
+from mercer.engines.engine import Engine
+from mercer.engines.memory import Memory
+from mercer.engines.shards import Shard
 
 __all__ = ["DISTINCT", "Outline", "Scores", "outline_of", "scores_of"]
 

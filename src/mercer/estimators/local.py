@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -31,10 +32,12 @@ from mercer.estimators.selection import (
     held_out,
     responses,
 )
+from mercer.estimators.sharded_leaves import ShardedLeaves
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
+from mercer.solvers.forest import ForestProgress, ForestSolution
 from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves, suits_device
-from mercer.solvers.out_of_core import FileProgress, FileSolution, solve_through_files
+from mercer.solvers.out_of_core import solve_through_files
 
 __all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"]
 
@@ -182,8 +185,7 @@ class LocalKernelMachine(FeatureModel):
                     "selection must be 'holdout' over many machines; got 'evidence', which "
                     f"mercer.{type(self).__name__} takes."
                 )
-            is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
-            rows.X.data.fit_leaves(self, rows, loss, alphas, is_rough, listener)
+            self._fit_over_shards(map_, rows, loss, alphas, listener)
             return
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         if by_evidence:
@@ -264,17 +266,6 @@ class LocalKernelMachine(FeatureModel):
         self._check_leaf_memory(rows)
         memory = float(available_memory() or np.inf) - self._leaf_bytes(rows)
         self.alpha_ = alpha
-
-        def shaped(coef: NDArray) -> NDArray:
-            return coef[:, 0] if rows.target.ndim == 1 else coef
-
-        def told(progress: FileProgress) -> bool:
-            def model() -> tuple[LocalKernel, NDArray]:
-                map_, coef = progress.model()
-                return map_, shaped(coef)
-
-            return bool(listener and listener(replace(progress, model=model)))
-
         solution = solve_through_files(
             with_resolved_gamma(map_, X, rows.weights),
             X,
@@ -286,13 +277,39 @@ class LocalKernelMachine(FeatureModel):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            listener=None if listener is None else told,
+            listener=listener,
         )
+        self._adopt_forest(solution)
+
+    def _fit_over_shards(
+        self,
+        map_: LocalKernel,
+        rows: Rows,
+        loss: Loss,
+        alphas: list[float],
+        listener: Listener | None,
+    ) -> None:
+        is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
+        how = {name: getattr(self, name) for name in ("fit_intercept", "tol", "max_iter")}
+        with closing(ShardedLeaves(rows, self._target, self.scale, is_rough)) as far:
+            self.scaler_ = far.scaler
+            self._check_memory(map_, rows, 1)
+            work = far.forest(far.with_resolved_gamma(map_), loss, alphas, how)
+            if self.alphas is not None:
+                scores = far.scores(work, self.validation_fraction)
+                self.path_ = {"alpha": np.array(alphas), "score": np.array(scores)}
+                work = replace(work, alphas=[alphas[int(np.argmax(scores))]])
+            self.alpha_ = work.alphas[0]
+            with closing(work):
+                solution = work.fit(_both(listener, far.callback))
+        self._adopt_forest(solution)
+
+    def _adopt_forest(self, solution: ForestSolution) -> None:
         self.feature_map_ = solution.map
-        self._adopt_solution(solution, shaped(solution.coef), solution.optimality)
+        self._adopt_solution(solution, solution.coef, solution.optimality)
 
     def _attributes(self, state: Any) -> dict[str, Any]:
-        if not isinstance(state, FileProgress):
+        if not isinstance(state, ForestProgress):
             return super()._attributes(state)
         map_, theta = state.model()
         return {"feature_map_": map_, **self._coefficients(theta)}
@@ -386,7 +403,7 @@ class LocalKernelMachine(FeatureModel):
         )
 
     def _adopt_solution(
-        self, solution: LocalSolution | FileSolution, theta: NDArray, optimality: float
+        self, solution: LocalSolution | ForestSolution, theta: NDArray, optimality: float
     ) -> None:
         self.__dict__.update(self._coefficients(theta))
         self.n_iter_ = solution.n_iter
@@ -407,6 +424,13 @@ class LocalKernelMachine(FeatureModel):
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         offset = np.zeros(theta.shape[1:], theta.dtype)
         return {"map_coef_": theta.T, "_intercept_": self._with_mean(offset)}
+
+
+def _both(first: Listener | None, second: Listener | None) -> Listener | None:
+    """A listener that tells both, and stops if one of them says so."""
+    if first is None or second is None:
+        return second if first is None else first
+    return lambda state: bool(first(state)) | bool(second(state))
 
 
 @documented(LOCAL | POSTERIOR)

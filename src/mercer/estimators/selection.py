@@ -16,7 +16,7 @@ from sklearn.base import is_regressor
 from mercer import solvers
 from mercer._runtime.arrays import check_memory
 from mercer._runtime.random import RandomStateLike, Slot, Streams, distinct, key_from
-from mercer._runtime.rows import Data, PreparedRows, is_sparse
+from mercer._runtime.rows import PreparedRows, is_sparse
 from mercer._runtime.validation import is_name, name_from, real_number
 from mercer.designs import Design
 from mercer.equations.evidence import Likelihood, likes_own_scales, most_likely
@@ -24,6 +24,7 @@ from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import Target
 from mercer.kernels import Stationary
 from mercer.maps import FeatureMap
+from mercer.maps.base import responses
 from mercer.problem import Problem
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "choose_most_likely",
     "held_out",
     "random_order",
-    "responses",
     "split_key",
 ]
 
@@ -270,20 +270,6 @@ def _is_cheap(problem: Problem) -> bool:
     n, n_columns = problem.design.shape
     products = float(n) * min(n, n_columns) ** 2  # for every alpha
     return "a linear system" in problem.capabilities and products <= _CHEAP_SIDE**3
-
-
-def responses(
-    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Data
-) -> NDArray[np.float64]:
-    """Responses of several models of one map, (q, n) or (q, n, k), in one pass over the rows."""
-    weights = thetas[:, :-1] if fit_intercept else thetas
-    n_responses = thetas[:, 0].size
-    beside = np.moveaxis(weights, 1, 0).reshape(weights.shape[1], n_responses)
-    out = np.empty((X.shape[0], n_responses))
-    for rows, design in map_.designs(X):
-        out[rows] = design.matvec(np.ascontiguousarray(beside))
-    out = np.moveaxis(out.reshape(len(out), len(thetas), *thetas.shape[2:]), 1, 0)
-    return out + thetas[:, -1:] if fit_intercept else out
 
 
 def split_key(map_: FeatureMap, random_state: RandomStateLike) -> int:

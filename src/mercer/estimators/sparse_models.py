@@ -21,9 +21,10 @@ from mercer.estimators.machine import checked_strength, with_default_strength
 from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
-from mercer.estimators.selection import held_out, responses, split_key
+from mercer.estimators.selection import held_out, split_key
 from mercer.losses import Loss
 from mercer.maps import FeatureMap, RandomBinning, RandomPerceptron, RandomStump
+from mercer.maps.base import responses
 from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.problem import Problem
 from mercer.solvers import (

@@ -433,3 +433,17 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def responses(
+    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Data
+) -> NDArray[np.float64]:
+    """Responses of several models of one map, (q, n) or (q, n, k), in one pass over the rows."""
+    weights = thetas[:, :-1] if fit_intercept else thetas
+    n_responses = thetas[:, 0].size
+    beside = np.moveaxis(weights, 1, 0).reshape(weights.shape[1], n_responses)
+    out = np.empty((X.shape[0], n_responses))
+    for rows, design in map_.designs(X):
+        out[rows] = design.matvec(np.ascontiguousarray(beside))
+    out = np.moveaxis(out.reshape(len(out), len(thetas), *thetas.shape[2:]), 1, 0)
+    return out + thetas[:, -1:] if fit_intercept else out

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.datasets import DataError
 from mercer.distributed import Here, Shard
-from mercer.distributed.engine import Engine
+from mercer.engines.engine import Engine
 from mercer.kernels import Gaussian
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.simulators import Link, simulate_block

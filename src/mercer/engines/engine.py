@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mercer.distributed.memory import Memory
+from mercer.engines.memory import Memory
 
 __all__ = ["Engine", "Handle", "Here", "OfShard", "add_in_pairs"]
 
@@ -88,6 +88,10 @@ class Engine(Protocol):
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         """``work(memory)`` of every worker that is alive, fetched."""
+        ...
+
+    def done(self, number: int) -> None:
+        """Allow the engine to drop a shard, which is not asked for again."""
         ...
 
     def close(self) -> None:
@@ -177,6 +181,9 @@ class Here:
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         return [work(memory) for memory in self.memories]
+
+    def done(self, number: int) -> None:
+        self.shards[number] = None
 
     def close(self) -> None:
         self.shards = []

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.distributed.engine import Engine
-from mercer.distributed.memory import Memory
+from mercer.engines.engine import Engine
+from mercer.engines.memory import Memory
 
-__all__ = ["Shard", "add", "gathered", "summed"]
+__all__ = ["NumberedRows", "Shard", "add", "gathered", "summed"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,25 @@ class Shard:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+
+@dataclass(frozen=True)
+class NumberedRows(Shard):
+    """Rows of a fit as a kernel sees them, and their numbers among all rows of the fit.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_i, d)
+    target : ndarray of shape (n_i, k)
+    weights : ndarray of shape (n_i,) or None
+    numbers : ndarray of shape (n_i,)
+        Increasing, and larger than those of the shard before.
+    held : ndarray of bool of shape (n_i,) or None
+        Which rows are held out.
+    """
+
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    held: NDArray[np.bool_] | None = None
 
 
 def gathered(engine: Engine, function: Callable[..., Any], *args: Any) -> list[Any]:
