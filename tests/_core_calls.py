@@ -157,17 +157,6 @@ def _binning() -> Iterator[Call]:
                 writes,
                 takes_csr=data is csr,
             )  # fmt: skip
-            yield Call(
-                "weigh",
-                lambda data=data: {
-                    **data(),
-                    **{name: _grids(D)[name] for name in ("inverse_widths", "shifts")},
-                    "taper": 0.5, "scale": 0.3, "out": np.empty((GRIDS, N), np.float32),
-                    "n_threads": 1,
-                },
-                frozenset({"out"}),
-                takes_csr=data is csr,
-            )  # fmt: skip
 
     def few() -> dict[str, Any]:
         return {
@@ -238,20 +227,6 @@ def _products() -> Iterator[Call]:
                 },
                 frozenset({"out"}),
                 trusts=frozenset({"missing"} if missing else {"codes", "offsets", "missing"}),
-            )  # fmt: skip
-            weighted = name.replace("binned", "weighted")
-            power = {"power": 2} if operand == "v" and "gram" not in name else {}
-            yield Call(
-                weighted,
-                lambda code=code, dtype=dtype, tail=tail, operand=operand, inside=inside,
-                outside=outside, power=power: {
-                    "codes": _codes(code)["codes"],
-                    "values": _rng().normal(size=(GRIDS, N)).astype(np.float32),
-                    "offsets": _codes(code)["offsets"],
-                    operand: _rng().normal(size=(inside, *tail)).astype(dtype),
-                    "out": np.empty((outside, *tail), dtype), **power, "n_threads": 1,
-                },
-                frozenset({"out"}),
             )  # fmt: skip
         yield Call("bin_sizes", lambda code=code: {**_codes(code), "n_threads": 1})
         yield Call(

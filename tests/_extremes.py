@@ -30,7 +30,6 @@ MAPS = {
     "span": lambda g: maps.Nystroem(gamma=g, n_components=10, whiten=False, random_state=0),
     "binning": lambda g: maps.RandomBinning(gamma=g, n_components=16, random_state=0),
     "hashed": lambda g: maps.RandomBinning(gamma=g, n_components=16, bins=64, random_state=0),
-    "faded": lambda g: maps.RandomBinning("smooth", gamma=g, n_components=16, random_state=0),
     "fourier": lambda g: maps.RandomFourier(gamma=g, n_components=40, random_state=0),
     "few-fourier": lambda g: maps.RandomFourier(gamma=g, n_components=12, random_state=0),
     "fastfood": lambda g: maps.Fastfood(gamma=g, n_components=32, random_state=0),

@@ -78,7 +78,6 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "Linear": kernels.Linear,
     "Perceptron": kernels.Perceptron,
     "Stump": kernels.Stump,
-    "Smooth": kernels.Smooth,
     "Callable": lambda: kernels.Callable(lambda A, B: _dense(A @ B.T)),
     "Sum": lambda: kernels.Gaussian(0.5) + kernels.Laplacian(0.5),
     "Scaled": lambda: 2.0 * kernels.Gaussian(0.5),

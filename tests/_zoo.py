@@ -38,7 +38,6 @@ def all_maps() -> dict[str, Callable[[], Any]]:
     return {
         "binning": lambda: maps.RandomBinning(n_components=8, random_state=0),
         "hashed": lambda: maps.RandomBinning(bins=64, n_components=8, random_state=0),
-        "faded": lambda: maps.RandomBinning("smooth", n_components=8, random_state=0),
         "fourier": lambda: maps.RandomFourier(n_components=8, random_state=0),
         "pairs": lambda: maps.RandomFourier(
             n_components=8, form="pair", sampling="orthogonal", random_state=0

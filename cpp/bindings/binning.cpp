@@ -1,10 +1,12 @@
 // Functions of the Python module for random binning, as bindings.cpp does it for the rest.
 #include "binning.hpp"
 #include "arguments.hpp"
+#include "occupancy.hpp"
 #include "products.hpp"
 #include "responses.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include <atomic>
@@ -213,6 +215,24 @@ void binned_product(Codes codes_, Integers offsets, Floats operand, Floats out, 
     });
 }
 
+std::tuple<Integers, Integers, Integers> sizes_of_bins(Codes codes, Integers offsets,
+                                                       Threads n_threads) {
+    Arrays arrays;
+    const BinArguments arguments(arrays, codes, offsets);
+    const BinSizes sizes = with_code(arguments.codes.type(), [&](auto code) {
+        using Code = decltype(code);
+        const Released released(arrays);
+        return bin_sizes(arguments.codes.data<const Code>(), arguments.starts, arguments.n_grids,
+                         arguments.n, n_threads);
+    });
+    std::vector<std::int64_t> counts, n_bins;
+    for (const auto& [size, bins] : sizes.frequency) {
+        counts.push_back(size);
+        n_bins.push_back(bins);
+    }
+    return {new_integers(sizes.largest), new_integers(counts), new_integers(n_bins)};
+}
+
 }  // namespace
 
 void add_binning(nb::module_& m) {
@@ -279,4 +299,7 @@ sums over grids in the type of the operand.)");
           R"(out (n) = scale * Z (Z' v) in one pass over the codes, arguments as for
 ``binned_matvec``. ``scale`` is the whole factor: the square of the value of an entry.
 Bit-identical for equal ``n_threads``.)");
+    m.def("bin_sizes", &sizes_of_bins, "codes"_a, "offsets"_a, "n_threads"_a,
+          R"(Rows in the fullest column of every grid (G); the numbers of rows, at least 1, that
+columns have, ascending; and how many columns have each.)");
 }

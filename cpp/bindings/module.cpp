@@ -85,7 +85,6 @@ void add_partition(nb::module_& m);  // bindings_partition.cpp
 void add_shapley(nb::module_& m);    // bindings_shapley.cpp
 void add_svrg(nb::module_& m);       // bindings_svrg.cpp
 void add_text(nb::module_& m);       // bindings_text.cpp
-void add_weighted(nb::module_& m);   // bindings_weighted.cpp
 
 NB_MODULE(_core, m) {
     // Other libraries may hold functions until the interpreter is gone; users need not hear of it.
@@ -110,7 +109,6 @@ NB_MODULE(_core, m) {
           "n_threads"_a = 1,
           R"(``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1).)");
     add_binning(m);
-    add_weighted(m);
     add_cosines(m);
     add_kernels(m);
     add_bits(m);

@@ -290,7 +290,6 @@ bool leaves_are_right();               // check_leaves.cpp
 bool partitions_are_right();           // check_partition.cpp
 bool products_not_held_are_right();    // check_product.cpp
 bool shapley_values_are_right();       // check_shapley.cpp
-bool weighted_bins_are_right();        // check_weighted.cpp
 
 // With an argument only says whether the processor has the level that MERCER_ISA names.
 int main(int count, char**) {
@@ -302,7 +301,6 @@ int main(int count, char**) {
     }
     if (count > 1) return 0;
     check_parallel();
-    expect(weighted_bins_are_right(), "weighted bins");
     expect(shapley_values_are_right(), "Shapley values");
     expect(async_steps_are_right(), "asynchronous steps");
     expect(descent_is_right(), "coordinate descent");

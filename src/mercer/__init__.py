@@ -52,6 +52,7 @@ _MODULES = (
     "designs",
     "diagnostics",
     "distributed",
+    "engines",
     "equations",
     "estimators",
     "explain",

@@ -181,63 +181,6 @@ def binned_gram_matvec(
     Bit-identical for equal ``n_threads``.
     """
 
-def weigh(
-    X: _Rows,
-    inverse_widths: _Float64s,
-    shifts: _Float64s,
-    taper: float,
-    scale: float,
-    out: NDArray[np.float32],
-    n_threads: int,
-) -> None:
-    """Write the entries (G, n) of the rows of X in grids with these parameters (G, d), data
-    and parameters as for ``BinTable``.
-
-    The entry of a row in a grid is scale times the product over inputs of g(s), s being the
-    position x_j * inverse_width_j - shift_j less its floor. With m = min(s, 1 - s), g is
-    sqrt(1 / (1 - taper / 2)) times sin(pi * min(m / taper, 1 / 2)), taper above 0 and at
-    most 1.
-    """
-
-def weighted_matvec(
-    codes: _Codes,
-    values: NDArray[np.float32],
-    offsets: _Int64s,
-    w: _Floats,
-    out: _Floats,
-    n_threads: int,
-) -> None:
-    """out (n) = Z w, with the entry ``values`` (G, n) of every row in every grid.
-
-    Codes, offsets and operands are those of ``binned_matvec``; codes that are not below
-    their grid's number of columns stand for no entry.
-    """
-
-def weighted_rmatvec(
-    codes: _Codes,
-    values: NDArray[np.float32],
-    offsets: _Int64s,
-    v: _Floats,
-    out: _Floats,
-    power: int,
-    n_threads: int,
-) -> None:
-    """out (D) = P' v, where P is Z of ``weighted_matvec`` with its entries raised to
-    ``power``: 0, 1 or 2.
-    """
-
-def weighted_gram_matvec(
-    codes: _Codes,
-    values: NDArray[np.float32],
-    offsets: _Int64s,
-    v: _Floats,
-    out: _Floats,
-    n_threads: int,
-) -> None:
-    """out (n) = Z (Z' v) in one pass, Z as for ``weighted_matvec``. Bit-identical for equal
-    ``n_threads``.
-    """
-
 def bin_sizes(codes: _Codes, offsets: _Int64s, n_threads: int) -> tuple[_Int64s, _Int64s, _Int64s]:
     """Rows in the fullest column of every grid (G); the numbers of rows, at least 1, that
     columns have, ascending; and how many columns have each.

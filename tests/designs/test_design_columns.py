@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.designs import Binned, Dense, Lazy, Sparse, Weighted, columns, select, side_by_side
+from mercer.designs import Binned, Dense, Lazy, Sparse, columns, select, side_by_side
 from mercer.maps import RandomFourier
 
 N = 40
@@ -19,11 +19,10 @@ def every_kind(rng, dtype=np.float64):
         Dense(Z),
         Sparse(sparse.csr_array(Z)),
         Binned(codes, offsets, scale=0.5, dtype=dtype, missing=True),
-        Weighted(codes, rng.normal(size=codes.shape), offsets, dtype=dtype),
     ]
 
 
-@pytest.fixture(params=range(4), ids=["dense", "sparse", "binned", "weighted"])
+@pytest.fixture(params=range(3), ids=["dense", "sparse", "binned"])
 def design(request, rng, dtype):
     return every_kind(rng, dtype)[request.param]
 

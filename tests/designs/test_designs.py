@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.designs import Binned, Dense, Lazy, Local, Sparse, Weighted
+from mercer.designs import Binned, Dense, Lazy, Local, Sparse
 from mercer.designs.local import LeafBlock
 from mercer.kernels import Laplacian
 
@@ -23,13 +23,11 @@ class _Columns:
         return self.Z[np.asarray(X[:, 0], dtype=int)][:, columns]
 
 
-def _binned(rng, dtype, missing, weighted=False):
+def _binned(rng, dtype, missing):
     sizes = np.array([4, 5, 2])
     high = sizes + (1 if missing else 0)
     codes = np.stack([rng.integers(0, h, size=N) for h in high]).astype(np.uint8)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if weighted:
-        return Weighted(codes, rng.random(codes.shape), offsets, dtype)
     return Binned(codes, offsets, 0.5, dtype, missing)
 
 
@@ -39,8 +37,7 @@ def _truth_of_binned(design):
         size = design.offsets[grid + 1] - design.offsets[grid]
         for i, code in enumerate(row):
             if code < size:
-                entry = design.values[grid, i] if isinstance(design, Weighted) else design.scale
-                Z[i, design.offsets[grid] + code] = entry
+                Z[i, design.offsets[grid] + code] = design.scale
     return Z
 
 
@@ -56,7 +53,7 @@ def _case(name, dtype):
         return Lazy(X, _Columns(Z), D, dtype, block_size=4), Z
     if name == "local":
         return _local(Z)
-    design = _binned(rng, dtype, "missing" in name, "weighted" in name)
+    design = _binned(rng, dtype, "missing" in name)
     return design, _truth_of_binned(design)
 
 
@@ -75,7 +72,7 @@ def _local(X):
     return Local(X, Laplacian(0.3), X, blocks, 8, 3), Z
 
 
-CASES = ["dense", "sparse", "lazy", "binned", "binned-missing", "weighted", "weighted-missing"]
+CASES = ["dense", "sparse", "lazy", "binned", "binned-missing"]
 CASES += ["local"]
 
 
@@ -186,33 +183,3 @@ def test_a_gram_matrix_that_does_not_fit_says_so():
     wide = Sparse(sparse.csr_array((2, 10_000_000), dtype=np.float64))
     with pytest.raises(MemoryError, match=r"Gram matrix of .* columns needs .*; use an iterative"):
         wide.gram()
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("code", [np.uint8, np.uint16, np.uint32])
-@pytest.mark.parametrize("k", [1, 5])
-def test_weighted_products_are_those_of_compressed_rows(n_threads, code, k):
-    """Enough entries for several threads; a grid without columns and codes beyond the last one."""
-    rng = np.random.default_rng(3)
-    sizes = np.array([200, 3, 0, 250, 90, 1, 17, 255, 40])
-    n = 4000
-    codes = np.stack([rng.integers(0, size + 1, size=n) for size in sizes]).astype(code)
-    values = rng.random(codes.shape).astype(np.float32)
-    design = Weighted(codes, values, np.concatenate([[0], np.cumsum(sizes)]), n_jobs=n_threads)
-    Z = design.tocsr()
-    assert Z.nnz == codes.size - design.n_missing
-    w, v = rng.normal(size=(design.shape[1], k)), rng.normal(size=(n, k))
-    np.testing.assert_allclose(design.matvec(w), Z @ w, atol=1e-11)
-    np.testing.assert_allclose(design.rmatvec(v), Z.T @ v, atol=1e-11)
-    np.testing.assert_allclose(design.gram_matvec(v), Z @ (Z.T @ v), atol=1e-10)
-    np.testing.assert_array_equal(design.counts(), np.diff(Z.tocsc().indptr))
-    occupancy = design.occupancy()
-    filled = design.counts()[design.counts() > 0]
-    sizes_seen, how_many = np.unique(filled, return_counts=True)
-    np.testing.assert_array_equal(occupancy.counts, sizes_seen)
-    np.testing.assert_array_equal(occupancy.n_bins, how_many)
-
-
-def test_a_value_for_every_code():
-    with pytest.raises(ValueError, match=r"values must have the shape of codes, \(1, 2\); got"):
-        Weighted(np.zeros((1, 2), np.uint8), np.zeros((2, 1)), [0, 1])

@@ -65,7 +65,6 @@ MAPS = {
     "fastfood": maps.Fastfood(n_components=32),
     "binning": maps.RandomBinning(n_components=10),
     "hashed": maps.RandomBinning(bins=32, n_components=10),
-    "smooth": maps.RandomBinning("smooth", n_components=8),
     "nystroem": maps.Nystroem(n_components=20),
     "span": maps.Nystroem(n_components=20, whiten=False),
     "given": maps.Nystroem(landmarks=np.eye(4)),

@@ -26,7 +26,6 @@ from mercer.estimators.preprocessing import Preprocessing
 MODELS = {
     "binned": lambda: KernelRegressor(n_components=32, random_state=0),
     "hashed": lambda: KernelRegressor(maps.RandomBinning(n_components=8, bins=64, random_state=0)),
-    "faded": lambda: KernelRegressor(maps.RandomBinning("smooth", n_components=8, random_state=0)),
     "fourier": lambda: KernelRegressor("fourier", n_components=32, random_state=0),
     "classes": lambda: KernelClassifier(n_components=32, random_state=0),
     "exact": lambda: KernelRegressor("exact"),
@@ -161,7 +160,7 @@ def test_rows_are_scaled_to_the_bits_of_the_scaler(dtype):
 
 
 def test_memory_is_asked_for_where_little_of_it_may_be_taken():
-    model, (X, _) = fitted("faded"), data()
+    model, (X, _) = fitted("hashed"), data()
     with (
         mercer.config_context(max_memory=30),
         pytest.raises(MemoryError, match=r"1 rows .* needs .* are available"),
@@ -170,7 +169,7 @@ def test_memory_is_asked_for_where_little_of_it_may_be_taken():
 
 
 def test_free_memory_is_not_looked_up_for_a_row(monkeypatch):
-    model, (X, _) = fitted("faded"), data()
+    model, (X, _) = fitted("hashed"), data()
     expected = model.predict(X[:1])
     monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 0)
     with pytest.raises(MemoryError):

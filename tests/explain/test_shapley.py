@@ -90,7 +90,6 @@ MODELS = {
     "laplacian": lambda: regressor(kernel="laplacian"),
     "gaussian": lambda: regressor(kernel="gaussian", gamma=[0.1, 0.2, 0.3, 0.4]),
     "cauchy": lambda: regressor(kernel="cauchy"),
-    "smooth": lambda: regressor(kernel=kernels.Smooth(gamma=0.5)),
     "product": lambda: regressor(
         kernel=kernels.Product(lambda t: 1 / (1 + t), lambda t: -1 / (1 + t) ** 2, gamma=0.5)
     ),

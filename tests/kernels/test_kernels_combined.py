@@ -21,7 +21,6 @@ from mercer.kernels import (
     NotRepresentable,
     Perceptron,
     Scaled,
-    Smooth,
     Sum,
     Times,
 )
@@ -199,7 +198,6 @@ class TestSamplers:
         [
             (Laplacian(1.0) * Laplacian(1.0), "no mean over single grids"),
             (Laplacian(1.0) + 1e-9 * Gaussian(1.0), r"Gaussian.*not convex near 0"),
-            (Laplacian(1.0) + Smooth(1.0), "the edges of its parts' bins are not faded alike"),
         ],
     )
     def test_not_representable_says_why(self, kernel, reason):

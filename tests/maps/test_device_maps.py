@@ -181,16 +181,17 @@ def test_classes_are_told_apart_by_binning_on_a_device(rng):
     np.testing.assert_allclose(model.predict_proba(X), host.predict_proba(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("kernel", ["smooth", kernels.Laplacian(0.5)])
-def test_what_no_device_bins_is_refused(kernel, rng):
+def test_what_no_device_bins_is_refused(rng):
     from scipy import sparse
 
     X = rng.normal(size=(60, 2))
-    rows = X if kernel == "smooth" else sparse.csr_array(X)
-    model = KernelRegressor(maps.RandomBinning(kernel, n_components=4, random_state=0))
+    rows = sparse.csr_array(X)
+    model = KernelRegressor(
+        maps.RandomBinning(kernels.Laplacian(0.5), n_components=4, random_state=0)
+    )
     with mercer.config_context(device=DEVICE):
         assert type(model.fit(rows, X[:, 0]).feature_map_.design(rows)) is not DeviceBinned
-    with pytest.raises(ValueError, match=r"binning without faded edges.*not sparse"):
+    with pytest.raises(ValueError, match=r"binning, .*not sparse"):
         model.set_params(device=DEVICE).fit(rows, X[:, 0])
 
 

@@ -109,7 +109,6 @@ MAPS = [
     maps.IdentityMap(),
     maps.RandomBinning(n_components=40, random_state=0),
     maps.RandomBinning(n_components=40, bins=99, random_state=0),
-    maps.RandomBinning("smooth", n_components=40, random_state=0),
     maps.RandomBinning(2.0 * kernels.Laplacian(), n_components=600, random_state=0),
 ]
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mercer._runtime.rows import PreparedRows, is_large, is_sparse, selected
-from mercer.kernels import Gaussian, Laplacian, Perceptron, Smooth, Stump
+from mercer.kernels import Gaussian, Laplacian, Perceptron, Stump
 
 
 def halved(rows):
@@ -77,8 +77,6 @@ def test_only_large_matrices_are_worked_through_in_pieces(data, monkeypatch):
     [
         Gaussian("scale"),
         Laplacian("median"),
-        Smooth("scale"),
-        Smooth("median"),
         Gaussian("scale") + 0.5 * Laplacian(),
         Gaussian([1.0, 2.0, 3.0, 4.0]),
         Perceptron(),

@@ -302,7 +302,6 @@ def test_a_state_without_a_setting_has_its_default():
         (kernels.Gaussian, {"gamma": -1.0}),
         (kernels.Gaussian, {"gamma": (1.0, np.nan)}),
         (kernels.Matern, {"gamma": 1.0, "nu": 3.0}),
-        (kernels.Smooth, {"gamma": 1.0, "taper": 2.0}),
         (kernels.NGram, {"orders": (0,)}),
     ],
 )

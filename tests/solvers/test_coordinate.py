@@ -13,7 +13,7 @@ from sklearn.utils.fixes import parse_version
 from _descent import minimiser
 from _problems import targets
 from mercer import solvers
-from mercer.designs import Binned, Dense, Lazy, Sparse, Weighted
+from mercer.designs import Binned, Dense, Lazy, Sparse
 from mercer.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, SquaredHinge
 from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem, dual_gap
@@ -37,7 +37,6 @@ def make_designs(rng, n=N, dtype=np.float64):
         Dense(Z),
         Sparse(sparse.csr_array(thin)),
         Binned(codes, offsets, 0.4, dtype, missing=True),
-        Weighted(codes, rng.random(codes.shape), offsets, dtype),
     ]
 
 

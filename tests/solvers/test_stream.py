@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import kernels, maps
+from mercer import maps
 from mercer.designs import select, side_by_side
 from mercer.maps import (
     Fastfood,
@@ -36,7 +36,6 @@ COLUMNS = [
 ]
 GRIDS = [
     RandomBinning(n_components=6, scale=False, random_state=3),
-    RandomBinning(kernels.Smooth(), n_components=6, scale=False, random_state=3),
 ]
 
 

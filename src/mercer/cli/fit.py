@@ -77,7 +77,7 @@ KernelName = Annotated[
     str | None,
     _valued(
         "NAME",
-        "gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth.",
+        "gaussian, laplacian, exponential, cauchy, matern or rational_quadratic.",
         panel=MODEL_PANEL,
     ),
 ]

@@ -2,8 +2,8 @@
 
 A design with n rows and D columns knows its products and its columns; it need not hold n * D
 numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid,
-``Weighted`` a number beside it, ``Lazy`` holds the data and the map and regenerates what is asked
-for; ``KernelColumns`` does so for the kernel against landmarks, ``Local`` for that within leaves.
+``Lazy`` holds the data and the map and regenerates what is asked for; ``KernelColumns`` does so for
+the kernel against landmarks, ``Local`` for that within leaves.
 """
 
 from typing import Any
@@ -19,7 +19,6 @@ from mercer.designs.lazy import Lazy
 from mercer.designs.local import Local
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.sparse import Sparse
-from mercer.designs.weighted import Weighted
 
 __all__ = [
     "Binned",
@@ -32,7 +31,6 @@ __all__ = [
     "Local",
     "Occupancy",
     "Sparse",
-    "Weighted",
     "kernel_columns",
     "select",
     "side_by_side",

@@ -158,12 +158,8 @@ class Binned(Design):
         block = np.zeros((self.shape[0], len(columns)), dtype=self.dtype)
         for position, grid in enumerate(grids):
             rows = self.codes[grid] == columns[position] - self.offsets[grid]
-            block[rows, position] = self._entries(grid, rows)
+            block[rows, position] = self.scale
         return block
-
-    def _entries(self, grid: int, rows: NDArray[np.bool_]) -> Any:
-        """The non-zeros of these rows in their columns of a grid."""
-        return self.scale
 
     def rows(self, index: Index) -> Binned:
         codes = self.codes[:, index]

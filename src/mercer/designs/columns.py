@@ -13,7 +13,6 @@ from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.dense import Dense
 from mercer.designs.sparse import Sparse
-from mercer.designs.weighted import Weighted
 
 __all__ = ["select", "side_by_side"]
 
@@ -75,10 +74,6 @@ def side_by_side(designs: Sequence[Design]) -> Design:
     first = designs[0]
     if len(designs) == 1:
         return first
-    if all(type(design) is Weighted for design in designs):
-        codes, offsets = _all_codes(designs)
-        values = np.concatenate([design.values for design in designs])  # type: ignore[attr-defined]
-        return Weighted(codes, values, offsets, first.dtype, first.n_threads)
     if all(type(design) is Binned and design.scale == first.scale for design in designs):  # type: ignore[attr-defined]
         codes, offsets = _all_codes(designs)
         missing = any(design.missing for design in designs)  # type: ignore[attr-defined]
@@ -116,8 +111,6 @@ def _selected_bins(design: Binned, columns: NDArray[np.int64]) -> Binned:
         # A grid of as many bins as its type has numbers has no code for a missing bin.
         last = min(size, np.iinfo(design.codes.dtype).max)
         codes[position] = renumbered[np.minimum(design.codes[grid], last)]
-    if isinstance(design, Weighted):
-        return Weighted(codes, design.values[used], offsets, design.dtype, design.n_threads)
     return Binned(
         codes, offsets, design.scale, design.dtype, True, design.n_threads, validate=False
     )

@@ -67,7 +67,7 @@ MACHINES = SHARED | entries(
         settings, such as ``feature_map__gamma``. Maps of texts, such as "ngrams", take sequences
         of strings. "nystroem" skips whitening from 5000 landmarks on; the model stays the same.
     kernel : str, kernel or None, default=None
-        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
+        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy" or
         an object of :mod:`mercer.kernels`. None takes the default kernel of the map. With
         "precomputed", X is the kernel matrix: (n_samples, n_samples) at fit, (n_samples, n_fit) at
         prediction, not scaled, with the map "exact" or "auto".

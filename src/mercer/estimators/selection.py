@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -207,9 +206,7 @@ class _Judge:
     def trial(self, map_: FeatureMap) -> _Trial:
         """Scores of a map, which is fitted, at every alpha or at that of the problem."""
         start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "bins with faded edges")  # the final fit says it
-            scores, thetas = self._scores(map_)
+        scores, thetas = self._scores(map_)
         seconds = time.perf_counter() - start
         return _Trial(np.array(scores), thetas, map_.n_features_out_, seconds)
 

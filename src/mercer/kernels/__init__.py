@@ -20,7 +20,6 @@ from mercer.kernels.dots import Linear
 from mercer.kernels.ensembles import Perceptron, Stump, perceptron_constant
 from mercer.kernels.product import Product
 from mercer.kernels.radial import Matern, RationalQuadratic
-from mercer.kernels.smooth import Smooth
 from mercer.kernels.stationary import Cauchy, Exponential, Gaussian, Laplacian
 from mercer.kernels.text import NGram
 
@@ -39,7 +38,6 @@ __all__ = [
     "Product",
     "RationalQuadratic",
     "Scaled",
-    "Smooth",
     "Stationary",
     "Stump",
     "Sum",
@@ -55,7 +53,6 @@ _NAMES: dict[str, Function[..., Any]] = {
     "laplacian": Laplacian,
     "exponential": Exponential,
     "cauchy": Cauchy,
-    "smooth": Smooth,
     "matern": Matern,
     "rational_quadratic": RationalQuadratic,
     "perceptron": Perceptron,
@@ -104,7 +101,7 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
     Parameters
     ----------
     kernel : str, callable or Kernel
-        "gaussian" or "rbf", "laplacian", "exponential", "cauchy", "smooth", "matern",
+        "gaussian" or "rbf", "laplacian", "exponential", "cauchy", "matern",
         "rational_quadratic", "perceptron", "stump", "linear", "ngram" or a name of
         :func:`register`, with default settings; or a function of (X, Y); or a kernel.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"

@@ -42,9 +42,6 @@ class Kernel:
     ----------
     gamma : float, tuple of float, "scale", "median" or None
         Factor of the distance; None if the kernel has no such parameter.
-    taper : float
-        Share of a bin, in [0, 1], over which the weight of a point rises at one edge and falls at
-        the other; 0 for plain bins.
     amplitude : float
         Factor between this kernel and the one that random frequencies or grids approximate:
         k(x, x) of a kernel with a sampler.
@@ -62,7 +59,6 @@ class Kernel:
     """
 
     gamma: Any = None
-    taper: float = 0.0
     amplitude: float = 1.0
     takes_text: bool = False
     is_product: ClassVar[bool] = False

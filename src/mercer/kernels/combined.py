@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import Matrix, row_chunks
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.validation import is_listed, positive_number
-from mercer.kernels.base import Gamma, Kernel, NotRepresentable
+from mercer.kernels.base import Gamma, Kernel
 
 
 def _of_the_inner(name: str) -> Any:
@@ -58,7 +58,6 @@ class Scaled(Kernel):
         object.__setattr__(self, "factor", factor)
 
     gamma = _of_the_inner("gamma")
-    taper = _of_the_inner("taper")
     takes_text = _of_the_inner("takes_text")
     is_resolved = _of_the_inner("is_resolved")
     frequencies = _of_the_inner("frequencies")
@@ -173,19 +172,10 @@ class Sum(_Combined):
     def amplitude(self) -> float:  # type: ignore[override]
         return sum(part.amplitude for part in self.parts)
 
-    @property
-    def taper(self) -> float:  # type: ignore[override]
-        return self.parts[0].taper
-
     def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return self._mixed(streams, [part.frequencies for part in self.parts], n_inputs)
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        if any(part.taper != self.taper for part in self.parts):
-            raise NotRepresentable(
-                f"{self!r} has no bin widths, because the edges of its parts' bins are not faded "
-                f"alike; use {self._other_maps}, or one taper."
-            )
         return self._mixed(streams, [part.widths for part in self.parts], n_inputs)
 
     def _mixed(self, streams: Streams, samplers: list[Any], n_inputs: int) -> NDArray[np.float64]:

@@ -20,9 +20,9 @@ from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer._runtime.state import State
 from mercer._runtime.validation import column_indices, flag, positive_integer
-from mercer.designs import Binned, Weighted
+from mercer.designs import Binned
 from mercer.maps._documentation import SHARED, documented
-from mercer.maps.codes import buffers, check_codes, in_bytes, warn_spread
+from mercer.maps.codes import buffers, check_codes, in_bytes
 from mercer.maps.grids import RandomGrids
 from mercer.maps.products import form_of_boxes
 
@@ -44,16 +44,11 @@ class RandomBinning(RandomGrids):
     column per grid: the column of its box. Two points share a box with probability k(x, y), so that
     the map is unbiased with variance ``k (1 - k) / n_components``.
 
-    With :class:`mercer.kernels.Smooth` the weight of a point in its box depends on its position
-    inside. The map is then unbiased for a kernel without a kink. It stores one number per code in
-    addition, and its variance is larger, above all with many inputs.
-
     Parameters
     ----------
     kernel : str or kernel, default="laplacian"
-        Kernel to approximate: "smooth", or a product of one-dimensional convex, non-increasing
-        profiles such as "laplacian". Other kernels have no distribution of bin widths and raise an
-        error.
+        Kernel to approximate: a product of one-dimensional convex, non-increasing profiles such as
+        "laplacian". Other kernels have no distribution of bin widths and raise an error.
     {gamma}
     n_components : int, default=256
         Number R of grids, >= 1.
@@ -127,8 +122,7 @@ class RandomBinning(RandomGrids):
     _scale_: bool = field(init=False)
 
     def bytes_per_row(self, dtype):
-        grids = self._n_grids * (4.0 + self._value_bytes)
-        return grids + self.n_features_in_ * np.dtype(dtype).itemsize
+        return 4.0 * self._n_grids + self.n_features_in_ * np.dtype(dtype).itemsize
 
     def _fit(self, X):
         self._fit_design(X)
@@ -145,7 +139,6 @@ class RandomBinning(RandomGrids):
         flag(self.scale, "scale")
         n_hashed = self._hashed_bins()
         self.kernel_ = self._resolved_kernel(X)
-        warn_spread(self.kernel_.taper, X.shape[1])
         self.key_, device = self._drawn_key(), self._device_for(X)
         if device is None:
             code_type = np.uint16 if n_hashed is None else np.min_scalar_type(n_hashed - 1)
@@ -214,7 +207,7 @@ class RandomBinning(RandomGrids):
         return self._binned(X, codes, n_unseen)
 
     def _product_with(self, X, weights):
-        if self.kernel_.taper or self._device_for(X) is not None:
+        if self._device_for(X) is not None:
             return super()._product_with(X, weights)
         weights = np.ascontiguousarray(weights, dtype=X.dtype)
         out = np.zeros((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
@@ -231,7 +224,7 @@ class RandomBinning(RandomGrids):
         return out, n_unseen
 
     def _device_for(self, X):
-        return None if self.kernel_.taper or is_sparse(X) else device_in_force()
+        return None if is_sparse(X) else device_in_force()
 
     def _design_on(self, device: Device, X: Data, is_new: bool = False) -> Any:
         from mercer.maps.bins_on_device import design_on  # which few need
@@ -249,14 +242,13 @@ class RandomBinning(RandomGrids):
         codes = np.empty((1, X.shape[0]), dtype=np.uint32)
         for grid in np.unique(grids):
             self._bin(X, codes, first=int(grid))
-            entries = self._entries(X, int(grid), 1)
             for position in np.flatnonzero(grids == grid):
                 rows = codes[0] == columns[position] - self._offsets[grid]
-                block[rows, position] = self._value if entries is None else entries[0, rows]
+                block[rows, position] = self._value
         return block
 
     def product_form(self, coef, groups, background):
-        if self._is_hashed or self.kernel_.taper:
+        if self._is_hashed:
             return None
         background = background.toarray() if is_sparse(background) else background
         codes, starts = self._design(background).codes.astype(np.int64), self._offsets[:-1]
@@ -361,10 +353,6 @@ class RandomBinning(RandomGrids):
         amplitude = self.kernel_.amplitude**0.5
         return amplitude * self._n_grids**-0.5 if self._scale_ else amplitude
 
-    @property
-    def _value_bytes(self) -> int:
-        return 4 if self.kernel_.taper else 0
-
     def _hashed_bins(self) -> int | None:
         """Columns per grid if the settings say that boxes are hashed, None if each has its own."""
         if isinstance(self.bins, str) and self.bins == "exact":
@@ -417,7 +405,7 @@ class RandomBinning(RandomGrids):
     def _check_room(self, n_grids: int, X: Matrix, dtype: DTypeLike) -> None:
         """Refuse codes of X that would not fit."""
         n = X.shape[0]
-        cell = float(n) * (np.dtype(dtype).itemsize + self._value_bytes)
+        cell = float(n) * np.dtype(dtype).itemsize
         what = f"binning {n} rows into {n_grids} grids", "use fewer rows"
         check_setting("n_components", n_grids, lambda count: cell * count, *what)
 
@@ -447,21 +435,7 @@ class RandomBinning(RandomGrids):
                 n_unseen += self._table.lookup(start, rows, *parameters, room, threads)
         return n_unseen
 
-    def _entries(self, X: Matrix, first: int, count: int) -> NDArray | None:
-        """Entries of ``count`` grids of X, (count, n); None where all are the same number."""
-        if not self.kernel_.taper:
-            return None
-        entries = np.empty((count, X.shape[0]), dtype=np.float32)
-        window, threads = (self.kernel_.taper, self._value), n_threads(self.n_jobs)
-        for _, rows, grids, room in self._passes(X, first, entries):
-            _core.weigh(rows, *grids[:2], *window, room, threads)
-        return entries
-
     def _binned(self, X: Matrix, codes: NDArray, n_missing: int) -> Binned:
-        entries = self._entries(X, 0, self._n_grids)
-        if entries is not None:
-            given = (codes, entries, self._layout[0], X.dtype, self.n_jobs)
-            return Weighted(*given, n_missing=n_missing)
         layout = (codes, self._layout[0], self._value, X.dtype, n_missing > 0, self.n_jobs)
         return Binned(*layout, validate=False, n_missing=n_missing)
 

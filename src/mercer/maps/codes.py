@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.rows import is_sparse
 
-__all__ = ["buffers", "check_codes", "in_bytes", "warn_spread"]
+__all__ = ["buffers", "check_codes", "in_bytes"]
 
 _SPREAD = 0.4  # smooth edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
 _MOST_CODES = 2.0**31  # codes on either side of 0: the core clamps them to int32
@@ -39,19 +38,6 @@ def in_bytes(codes: NDArray) -> NDArray:
     del narrow
     codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
     return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
-
-
-def warn_spread(taper: float, n_inputs: int) -> None:
-    """Warn if weights of points in bins with faded edges vary more than the kernel."""
-    exponent = _SPREAD * taper * n_inputs
-    if exponent > np.log(_MUCH_SPREAD):
-        times = f"{np.exp(exponent):.0f}" if exponent < np.log(1000) else "over 1000"
-        warnings.warn(
-            f"bins with faded edges (taper={taper:g}) on {n_inputs} inputs need about {times} "
-            "times as many grids as plain bins; the Laplacian kernel or a smaller taper helps.",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 def check_codes(low: NDArray, high: NDArray, inverse_widths: NDArray) -> None:

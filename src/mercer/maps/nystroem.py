@@ -58,7 +58,7 @@ class Nystroem(FeatureMap):
 
     Parameters
     ----------
-    kernel : {"gaussian", "laplacian", "exponential", "cauchy", "smooth"}, Kernel or callable, \
+    kernel : {"gaussian", "laplacian", "exponential", "cauchy"}, Kernel or callable, \
 default="gaussian"
         Kernel of the features. A callable takes two data matrices and returns the kernel matrix.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"

@@ -35,13 +35,10 @@ def binned_sum(graph: Graph, map_: RandomBinning, x: Value, weights: NDArray) ->
         inverse_widths, shifts, multipliers, extra = slices
         places = g.op("Sub", g.op("Mul", wide, inverse_widths), shifts)  # (grids, n, d)
         codes = g.op("Floor", places)
-        shares = _window(g, places, codes, map_.kernel_.taper)
         codes = g.op("Clip", codes, -(2.0**31), 2.0**31 - 1)
         codes = g.cast(g.cast(codes, np.int64), np.uint32)  # negative ones wrap around
         keys = g.op("MatMul", codes, multipliers)  # (grids, n, 2)
         picked = g.op("Gather", entries, lookup(g, keys, extra), dtype=dtype, axis=0)
-        if shares is not None:
-            picked = g.op("Mul", picked, g.cast(shares, dtype))
         return g.op("ReduceSum", picked, [0], keepdims=0)
 
     arrays = _chunked_grids(map_, _extras(map_), max(1, min(n_grids, _NUMBERS // d)))
@@ -58,18 +55,6 @@ def _chunked_grids(map_: RandomBinning, extra: NDArray, size: int) -> list[NDArr
     filled = [np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays]
     filled.append(np.concatenate([extra[:n], np.repeat(extra[n:], padding)])[:, None])
     return [np.ascontiguousarray(a.reshape(-1, size, *a.shape[1:])) for a in filled]
-
-
-def _window(g: Graph, places: Value, floors: Value, taper: float) -> Value | None:
-    """Weights of rows in boxes with faded edges, (grids, n, 1); None for plain boxes."""
-    if not taper:
-        return None
-    inside = g.op("Sub", places, floors)
-    near = g.op("Min", inside, g.op("Add", g.op("Neg", inside), 1.0))
-    into = g.op("Min", g.op("Mul", near, 1.0 / taper), 0.5)
-    risen = g.op("Sin", g.op("Mul", into, float(np.pi)))
-    risen = g.op("Mul", risen, float(1.0 / np.sqrt(1.0 - 0.5 * taper)))
-    return g.op("ReduceProd", risen, [2])
 
 
 def _extras(map_: RandomBinning) -> NDArray:

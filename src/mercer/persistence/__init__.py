@@ -52,6 +52,9 @@ _TRUSTED_MODULES = (
     "mercer.unsupervised",
 )
 
+# Classes of earlier versions that are gone, and the last version that reads them.
+_LEFT = {"mercer.kernels.smooth.Smooth": "0.3.0"}
+
 
 @dataclass(frozen=True)
 class SavedModel:
@@ -280,6 +283,11 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
     except Exception as error:  # a stranger's archive can be wrong in any way
         raise ValueError(f"{path} is not a model file of mercer, or it is damaged.") from error
     if foreign:
+        if (reader := _LEFT.get(foreign.split(" ")[-1])) is not None:
+            raise ValueError(
+                f"{path} holds {foreign}, which mercer {__version__} no longer has; install "
+                f"mercer=={reader} to read the file."
+            )
         raise ValueError(
             f"{path} holds {foreign}, which mercer does not trust, so nothing of it was loaded."
         )

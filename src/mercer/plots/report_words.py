@@ -37,7 +37,6 @@ _NUMBERS = {
 _KERNELS = {
     "laplacian": "the Laplacian kernel, which allows for kinks and steps",
     "gaussian": "the Gaussian kernel, for smooth functions",
-    "smooth": "bins with faded edges, for functions between rough and smooth",
     "linear": "a linear function of the inputs",
 }
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer import _core
 from mercer._runtime.arrays import check_memory, row_chunks
 from mercer._runtime.random import Slot
-from mercer.designs import Binned, Dense, Design, Weighted
+from mercer.designs import Binned, Dense, Design
 from mercer.problem import Point, Problem
 from mercer.solvers.async_svrg.models import QuadraticModels
 from mercer.solvers.coordinate.columns import ColumnLists
@@ -95,7 +95,7 @@ def _halves(array: NDArray) -> NDArray[np.uint16]:
 
 def _by_rows(design: Design, precision: str) -> Walkway:
     single = precision == "float32" or design.dtype == np.float32
-    if isinstance(design, Binned) and not isinstance(design, Weighted):
+    if isinstance(design, Binned):
         check_memory(float(design.codes.nbytes), "the codes by row", _REMEDY)
         codes = np.ascontiguousarray(design.codes.T)
         core = _core.AsyncSteps.codes(codes, design.offsets, design.scale, single)
@@ -112,7 +112,7 @@ def _by_rows(design: Design, precision: str) -> Walkway:
 
 def _lists(design: Design) -> ColumnLists:
     """The columns of a design that is not dense."""
-    if isinstance(design, Binned) and not isinstance(design, Weighted):
+    if isinstance(design, Binned):
         check_memory(4.0 * design.codes.size, "the rows of every bin", _REMEDY)
         parts, counts = [], []
         for codes, size in zip(design.codes, np.diff(design.offsets), strict=True):
@@ -140,7 +140,7 @@ def largest_squares(design: Design, weights: NDArray | None) -> float:
             size = np.max(np.abs(design.array[rows]), axis=1, initial=0.0).astype(np.float64) ** 2
             largest = max(largest, float(np.max(size if weights is None else size * weights[rows])))
         return largest
-    if isinstance(design, Binned) and not isinstance(design, Weighted):
+    if isinstance(design, Binned):
         return design.scale**2 * (1.0 if weights is None else float(np.max(weights)))
     matrix = design.tocsr()
     squares = np.square(matrix.data, dtype=np.float64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer._runtime.arrays import check_memory
-from mercer.designs import Binned, Dense, Design, Sparse, Weighted
+from mercer.designs import Binned, Dense, Design, Sparse
 from mercer.solvers.coordinate.base import Columns
 from mercer.solvers.coordinate.dense import DenseColumns
 
@@ -123,11 +123,11 @@ class BinColumns(Columns):
 def columns_of(design: Design) -> Columns:
     """The columns of a design that holds them; those of one on a device come to the processor."""
     design = design.on_host() if hasattr(design, "on_host") else design
-    if isinstance(design, Binned) and not isinstance(design, Weighted):
+    if isinstance(design, Binned):
         return BinColumns(design)
     if isinstance(design, Dense):
         return DenseColumns(design)
-    if isinstance(design, (Sparse, Weighted)):
+    if isinstance(design, Sparse):
         return SparseColumns(design)
     raise ValueError(
         f"coordinate descent needs a design that holds its columns; got {type(design).__name__}."
