@@ -1,4 +1,4 @@
-"""What the AsyDSSKL paper claims, each with a rule that our records hold or do not."""
+"""Claims of the AsyDSSKL paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 
@@ -36,24 +36,8 @@ def leaders(runs: Sequence[Record], methods: Sequence[str]) -> tuple[list[float]
     """Budgets of seconds, and which method errs least when each is spent.
 
     They begin with the first point of the paper's method. A method has the error of the last point
-    of its curve by then; ties go to the paper's.
-
-    Parameters
-    ----------
-    runs : sequence of mapping
-        Of one data set.
-    methods : sequence of str
-        Of the paper's method and those it is compared with.
-
-    Examples
-    --------
-    >>> def run(method, error):
-    ...     course = {"seconds": [1.0, 2.0], "error": error}
-    ...     return {"method": method, "seed": 0, "course": course, "data": {"task": "regression"}}
-    >>> both = [run("asydsskl", [0.5, 0.4]), run("svc", [0.9, 0.1])]
-    >>> budgets, first = leaders(both, ("svc",))
-    >>> first[0], first[-1]
-    ('asydsskl', 'svc')
+    of its curve by then; ties go to the paper's. ``runs``: of one data set; ``methods``: of the
+    paper's method and those it is compared with.
     """
     known = {m: [run for run in runs if run["method"] == m] for m in (_OURS, *methods)}
     known = {method: own for method, own in known.items() if own}

@@ -88,27 +88,12 @@ def course(
 ) -> dict[str, Any]:
     """The test error of a method against its seconds.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows : int or None
-        Training and test rows; None takes all.
-    fitted : int
-        Rows with which settings are chosen.
-    n_new, n_rounds : int
-        R and M.
-    cap : float
-        Seconds after which a curve ends.
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record: ``course`` has a list for each of ``seconds``, ``error`` and
-        ``size``, and of ``objective`` for sparse models; ``capped`` says whether it was cut off.
-        After asynchronous steps ``polished`` has ``model_size`` and ``error`` once polished.
+    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``: training and test rows; None takes
+    all; ``fitted``: rows with which settings are chosen; ``n_new``, ``n_rounds``: R and M; ``cap``:
+    seconds after which a curve ends. Returns the results of a record: ``course`` has a list for
+    each of ``seconds``, ``error`` and ``size``, and of ``objective`` for sparse models; ``capped``
+    says whether it was cut off. After asynchronous steps ``polished`` has ``model_size`` and
+    ``error`` once polished.
     """
     some = loaded.subset(rows, test_rows)
     chosen = loaded.chosen(rows, fitted)
@@ -140,14 +125,8 @@ def course(
 def dual_solver(method: str, n_jobs: int | None, seed: int) -> DualSolver:
     """The solver of a support vector machine's dual.
 
-    Parameters
-    ----------
-    method : {"libsvm-p", "asygcd"}
-    n_jobs : int or None
-    seed : int
+    ``method``: "libsvm-p" or "asygcd".
 
-    Examples
-    --------
     >>> dual_solver("asygcd", 1, 0).name
     'greedy'
     """
@@ -167,19 +146,7 @@ def doubly(
 ) -> Any:
     """Doubly stochastic gradients with the logistic loss, in blocks with a preconditioner.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    some : Subset
-    chosen : Chosen
-    seed : int
-    callback : callable, optional
-        Sees the expansion after every step.
-    max_iter : int, default=400
-
-    Returns
-    -------
-    Expansion
+    ``callback``: sees the expansion after every step.
     """
     map_ = RandomFourier(
         "gaussian", chosen.gamma, 2, scale=False, random_state=seed, n_jobs=loaded.n_jobs

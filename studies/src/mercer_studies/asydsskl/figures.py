@@ -62,66 +62,26 @@ LOSS_LOOKS = {
 
 
 def curves(records: Iterable[Record]) -> list[Record]:
-    """The runs of Figure 1, a to f.
-
-    Examples
-    --------
-    >>> curves([{"task": "robust"}])
-    []
-    """
+    """The runs of Figure 1, a to f."""
     return of_task(records, "curve")
 
 
 def unit(run: Record) -> str:
-    """What errors of a run are: a mean squared error, or a share of wrong classes.
-
-    Examples
-    --------
-    >>> unit({"score": {"test": {"accuracy": 0.9}}})
-    'wrong classes'
-    """
+    """Unit of a run's errors: a mean squared error, or a share of wrong classes."""
     return "mean squared error" if is_regression(run) else "wrong classes"
 
 
 def speedups(run: Record, name: str = "seconds") -> dict[int, float]:
-    """How many times faster every number of threads is than one.
+    """Speed-up of every number of threads over one.
 
-    Parameters
-    ----------
-    run : mapping
-    name : {"seconds", "pace"}, default="seconds"
-        To the target, or for a loop of steps.
-
-    Examples
-    --------
-    >>> seconds = {1: 3.0, 2: 2.0, 4: None}
-    >>> speedups({"curve": [{"tau": tau, "seconds": s} for tau, s in seconds.items()]})
-    {1: 1.0, 2: 1.5}
+    ``name``: "seconds" or "pace", to the target, or for a loop of steps.
     """
     known = {point["tau"]: point[name] for point in run["curve"] if point.get(name)}
     return {tau: known[1] / value for tau, value in known.items()} if 1 in known else {}
 
 
 def figure1(records: Iterable[Record]) -> Figure:
-    """Test error against training seconds, a panel for each data set.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "curve", "method": "svc", "seed": 0, "rows": 90, "data": {"name": "toy"}}
-    >>> run["score"] = {"test": {"accuracy": 0.9}}
-    >>> run["course"] = {"seconds": [0.1, 0.2], "error": [0.2, 0.1], "size": [5, 9]}
-    >>> [panel.get_xlabel() for panel in figure1([run]).axes]
-    ['seconds of training']
-    """
+    """Test error against training seconds, a panel for each data set."""
     known = curves(records)
     figure = columns(filled(known, "figure 1"), _training, width=4.0, heights=(3.0,), most=3)
     legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
@@ -129,25 +89,7 @@ def figure1(records: Iterable[Record]) -> Figure:
 
 
 def answers(records: Iterable[Record]) -> Figure:
-    """Seconds of answers against rows asked, and against the size of the model.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "answers", "method": "svc", "rows": 90, "data": {"name": "toy", "d": 2}}
-    >>> run |= {"model_size": 5, "slope": 1e-6, "score": {"test": {"accuracy": 0.9}}}
-    >>> run["curve"] = [{"n": 10, "seconds": 1e-5}, {"n": 20, "seconds": 2e-5}]
-    >>> len(answers([run]).axes)
-    2
-    """
+    """Seconds of answers against rows asked, and against the size of the model."""
     known = of_task(records, "answers")
     found = filled(known, "figure 1, g and h")
     figure = columns(found, _answering, width=4.2, heights=(2.9, 2.7))
@@ -156,24 +98,7 @@ def answers(records: Iterable[Record]) -> Figure:
 
 
 def figure2(records: Iterable[Record]) -> Figure:
-    """Speed-up against threads as measured, and loops against delays as simulated.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "measured", "method": "asydsskl", "rows": 90, "data": {"name": "toy"}}
-    >>> run["curve"] = [{"tau": 1, "seconds": 0.4, "pace": 0.1}]
-    >>> [panel.get_xlabel() for panel in figure2([run]).axes]
-    ['threads', 'delay τ, in steps']
-    """
+    """Speed-up against threads as measured, and loops against delays as simulated."""
     found = filled(of_task(records, "measured", "delayed"), "figure 2")
     proved = any(run.get("course") for run in of_task(records, "delayed"))
     heights = (2.7, 2.7, 2.7) if proved else (2.7, 2.7)
@@ -191,24 +116,7 @@ def figure2(records: Iterable[Record]) -> Figure:
 
 
 def robustness(records: Iterable[Record]) -> Figure:
-    """Test error against the share of wrong targets, mean and deviation over trials.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "robust", "method": "sigmoid", "share": 0.1, "rows": 90}
-    >>> run |= {"data": {"name": "toy"}, "score": {"test": {"accuracy": 0.9}}}
-    >>> len(robustness([run]).axes)
-    1
-    """
+    """Test error against the share of wrong targets, mean and deviation over trials."""
     known = of_task(records, "robust")
     found = filled(known, "wrong targets")
     figure = columns(found, _mistaken, width=4.0, heights=(3.0,), most=2)

@@ -1,4 +1,4 @@
-"""What the report says of the AsyDSSKL paper besides the numbers."""
+"""Text of the report on the AsyDSSKL paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PAGE"]
 
 
 def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
-    """Those that there are runs for."""
+    """Figures that the records hold runs of."""
     found = []
     if plots.curves(records):
         found.append(

@@ -31,23 +31,7 @@ _FEW = 1e-4  # share of the rows of made-up shapes at the tiny scale
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(2,)))
-    >>> [stage.name for stage in found]
-    ['generated-classes, threads', 'generated-regression, threads']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     figures = _figures(selected)
 
@@ -178,7 +162,7 @@ class _Plan(Plan):
         return self.stage("wrong targets", cells)
 
     def limits(self) -> list[str]:
-        """What is left out of Figure 1, and what is put in its place."""
+        """Sentences on data left out of Figure 1, and on stand-ins."""
         return self.left_out(self.at_most(self._scale.rows), bool(self.source.replaces))
 
     def _rows(self, most: int | None) -> dict[str, Any]:

@@ -32,19 +32,7 @@ _ALPHA = 1e-3
 def made_up(name: str, share: float, seed: int = 0) -> tuple[Any, np.ndarray]:
     """Rows of normal numbers, sparse ones for RCV1, and targets that depend on some of them.
 
-    Parameters
-    ----------
-    name : str
-        One of ``SHAPES``.
-    share : float
-        Of the rows.
-    seed : int, default=0
-
-    Examples
-    --------
-    >>> X, y = made_up("SUSY", 1e-4)
-    >>> X.shape, y.shape
-    ((500, 18), (500,))
+    ``name``: one of ``SHAPES``; ``share``: of the rows.
     """
     task, n, d = SHAPES[name]
     n = max(1, round(n * share))
@@ -70,21 +58,8 @@ def made_up(name: str, share: float, seed: int = 0) -> tuple[Any, np.ndarray]:
 def timed(*, shape: str, share: float, n_new: int, n_jobs: int | None, seed: int) -> dict[str, Any]:
     """Seconds of the first round: features, steps, dropping.
 
-    Parameters
-    ----------
-    shape : str
-        One of ``SHAPES``.
-    share : float
-        Of its rows.
-    n_new : int
-        R.
-    n_jobs : int or None
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    ``shape``: one of ``SHAPES``; ``share``: of its rows; ``n_new``: R. Returns the results of a
+    record.
     """
     task, n, d = SHAPES[shape]
     X, y = made_up(shape, share, seed)

@@ -23,13 +23,7 @@ _NAMES = {**METHODS, _OWN: "AsyDSSKL with our steps", "svc": "SVC or SVR"}
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _objectives, _steps, _rivals, _squared, _threads, _wrong)
     return [sentence for part in parts for sentence in part(records)]
 

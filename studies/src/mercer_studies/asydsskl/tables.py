@@ -18,17 +18,7 @@ Record = Mapping[str, Any]
 
 
 def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our numbers, a table for each kind of run that there is.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> measured([])
-    []
-    """
+    """Our numbers, a table for each kind of run that there is."""
     makers = (_training, _answers, _threads, _delays, _wrong, _shapes)
     tables = (make(records) for make in makers)
     return [table for table in tables if table["rows"]]
