@@ -1,4 +1,4 @@
-"""What the block coordinate descent paper claims, each with a rule that our records decide by."""
+"""Claims of the block coordinate descent paper, each with a rule that decides by records."""
 
 from __future__ import annotations
 

@@ -38,19 +38,13 @@ class Source(sources.Source):
     """One data set as the study declares it: a name, or ``REVIEWS``.
 
     N-grams are counted instead of scaled, and their counts have length 1. Data with a name in the
-    paper stand in for what has it there.
-
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-        Regressions are of stars: classes in order, judged by the error of the number.
-    sample_of : str or None, default=None
-        A larger set that it is a part of, where the catalogue does not know of it.
+    paper stand in for what has it there. ``sample_of``: a larger set that it is a part of, where
+    the catalogue does not know of it.
     """
 
     inputs: str = "standard"
     _: KW_ONLY
-    task: str
+    task: str  # regressions are of stars: classes in order, judged by the error of the number
     sample_of: str | None = None
 
     @property
@@ -71,18 +65,9 @@ class Source(sources.Source):
 class Subset:
     """Some rows as the systems take them.
 
-    Parameters
-    ----------
-    X, X_test : ndarray or CSR
-        float32; of texts, counts of n-grams of length 1.
-    Y : ndarray of shape (n,) or (n, k)
-        ±1: a column for each class, or one for the second of two classes.
-    y, y_test : ndarray
-        Places of the classes.
-    values : ndarray
-        The numbers that classes stand for: stars.
-    texts, texts_test : ndarray or None
-        What the counts are of.
+    ``X``, ``X_test``: float32; of texts, counts of n-grams of length 1; ``Y``: shape (n,) or (n,
+    k), ±1: a column for each class, or one for the second of two classes; ``y``, ``y_test``: places
+    of the classes; ``texts``, ``texts_test``: what the counts are of.
     """
 
     X: Any
@@ -90,7 +75,7 @@ class Subset:
     Y: NDArray
     y: NDArray
     y_test: NDArray
-    values: NDArray
+    values: NDArray  # the numbers that classes stand for: stars
     texts: Any = None
     texts_test: Any = None
 
@@ -112,32 +97,17 @@ class Subset:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Settings that serve all methods.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    gamma : float or None
-        Of the Gaussian kernel.
-    alpha : float
-        λ.
-    """
+    """Settings that serve all methods."""
 
     kernel: Kernel
-    gamma: float | None
-    alpha: float
+    gamma: float | None  # of the Gaussian kernel
+    alpha: float  # λ
 
 
 class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-        Of texts, without features.
-    parts : Split
-    n_jobs : int or None, default=None
+    ``data``: of texts, without features.
     """
 
     source: Source
@@ -148,7 +118,7 @@ class Loaded(sources.Loaded):
         self._chosen: dict[int, Chosen] = {}
 
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
-        """So many training and test rows, drawn at random, scaled or counted by the former."""
+        """Random training and test rows, scaled or counted by the training rows."""
         key = rows, test_rows
         if key not in self._subsets:
             parts = self._parts
@@ -193,7 +163,7 @@ class Loaded(sources.Loaded):
         return min(ridges, key=lambda one: self._error_of(some, one[1], some.y[cut:]))[0]
 
     def error(self, some: Subset, responses: NDArray) -> float:
-        """Of test responses: the share of wrong classes, or the root mean square error of stars."""
+        """Error of test responses: share of wrong classes, or root mean square error of stars."""
         return self._error_of(some, responses, some.y_test)
 
     def likeliest(self, some: Subset, responses: NDArray) -> float | None:
@@ -204,14 +174,14 @@ class Loaded(sources.Loaded):
         return float(np.sqrt(np.mean(away**2)))
 
     def score(self, some: Subset, error: float) -> dict[str, float]:
-        """What a record says of an error."""
+        """Entries of a record on an error."""
         if self.source.task == "classification":
             return {"accuracy": 1.0 - error}
         size = float(np.sqrt(np.mean(np.square(some.values[some.y_test], dtype=np.float64))))
         return {"relative_rmse": error / size, "rmse": error}
 
     def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
+        """Entries of a record on the data."""
         source = self.source
         found = super().describe() | {"task": source.task}
         if source.is_text:
@@ -249,12 +219,6 @@ def counted(texts: NDArray, others: NDArray) -> tuple[sparse.csr_array, sparse.c
 
     Their inner products are the kernel ``NGram(ORDERS, stop_words=STOP_WORDS)``, except that an
     n-gram which the first texts lack does not count for the length of another.
-
-    Examples
-    --------
-    >>> train, test = counted(["good film", "bad film"], ["good film"])
-    >>> float((test @ train.T).toarray()[0, 0].round(6))
-    1.0
     """
     counter = CountVectorizer(
         ngram_range=(ORDERS[0], ORDERS[-1]), stop_words=STOP_WORDS, dtype=np.float32
@@ -266,13 +230,7 @@ def counted(texts: NDArray, others: NDArray) -> tuple[sparse.csr_array, sparse.c
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     if source.name == _GENERATED_REVIEWS:
         data, parts = _texts(source, *_made_up())
     elif source.is_text:

@@ -61,8 +61,6 @@ _EARLY = 5  # epochs after which Figure 2 looks
 def long_runs(records: Iterable[Record]) -> list[Record]:
     """The runs over sizes that go on for Figure 4.
 
-    Examples
-    --------
     >>> long_runs([{"task": "sizes", "figures": [2]}])
     []
     """
@@ -70,30 +68,12 @@ def long_runs(records: Iterable[Record]) -> list[Record]:
 
 
 def unit(run: Record) -> str:
-    """What errors of a run are: of stars, or a share of wrong classes.
-
-    Examples
-    --------
-    >>> unit({"score": {"test": {"accuracy": 0.9}}})
-    'wrong classes'
-    """
+    """Unit of a run's errors: stars, or a share of wrong classes."""
     return "RMSE of stars" if is_regression(run) else "wrong classes"
 
 
 def error_at(run: Record, epoch: float | None = None) -> float:
-    """The test error of a curve after an epoch, or at its end; NaN if it does not get there.
-
-    Parameters
-    ----------
-    run : mapping
-    epoch : float, optional
-
-    Examples
-    --------
-    >>> run = {"course": {"epoch": [0.5, 1.0], "error": [0.3, 0.2]}}
-    >>> error_at(run, 1), error_at(run)
-    (0.2, 0.2)
-    """
+    """The test error of a curve after an epoch, or at its end; NaN if it does not get there."""
     course = run["course"]
     if epoch is None:
         return float(course["error"][-1])
@@ -102,25 +82,7 @@ def error_at(run: Record, epoch: float | None = None) -> float:
 
 
 def figure1(records: Iterable[Record]) -> Figure:
-    """Test error against seconds after every block, stars where epochs end.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "curve", "method": "exact", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "n_features": 90}
-    >>> run["course"] = {"epoch": [0.5, 1.0], "seconds": [0.1, 0.2], "error": [0.2, 0.1]}
-    >>> [panel.get_xlabel() for panel in figure1([run]).axes]
-    ['seconds']
-    """
+    """Test error against seconds after every block, stars where epochs end."""
     known = of_task(records, "curve")
     found = filled(known, "figure 1")
     figure = columns(found, _against_seconds, width=4.2, heights=(3.0,), most=2)
@@ -129,25 +91,7 @@ def figure1(records: Iterable[Record]) -> Figure:
 
 
 def figure2(records: Iterable[Record]) -> Figure:
-    """Test error after five epochs against the number of features, and of the full kernel.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "sizes", "method": "nystroem", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "size": 8, "seed": 0, "figures": [2]}
-    >>> run["course"] = {"epoch": [1.0], "seconds": [0.1], "error": [0.1]}
-    >>> [panel.get_xlabel() for panel in figure2([run]).axes]
-    ['features p']
-    """
+    """Test error after five epochs against the number of features, and of the full kernel."""
     known = list(records)
     sizes = of_task(known, "sizes")
     others = by_data(of_task(known, "curve", "linear"))
@@ -168,24 +112,7 @@ def figure2(records: Iterable[Record]) -> Figure:
 
 
 def figure3(records: Iterable[Record]) -> Figure:
-    """Median seconds of a block by phase, in the first epoch and in later ones.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "curve", "method": "exact", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"phases": {"first": {"generate": 0.1, "solve": 0.2}, "later": None}}
-    >>> len(figure3([run | {"n_features": 90}]).axes)
-    1
-    """
+    """Median seconds of a block by phase, in the first epoch and in later ones."""
     found = filled([run for run in of_task(records, "curve") if run.get("phases")], "figure 3")
     figure = columns(found, _stacks, width=4.2, heights=(3.0,), most=2)
     legend(figure, [_patch(label, colour) for label, colour in PHASES.values()])
@@ -193,25 +120,7 @@ def figure3(records: Iterable[Record]) -> Figure:
 
 
 def figure4(records: Iterable[Record]) -> Figure:
-    """Test error against epochs for two numbers of features, and at the end against all.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "sizes", "method": "nystroem", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "size": 8, "seed": 0, "figures": [2, 4]}
-    >>> run["course"] = {"epoch": [1.0, 2.0], "seconds": [0.1, 0.2], "error": [0.2, 0.1]}
-    >>> len(figure4([run]).axes)
-    2
-    """
+    """Test error against epochs for two numbers of features, and at the end against all."""
     known = list(records)
     long = long_runs(known)
     exact = by_data([run for run in of_task(known, "curve") if run["method"] == "exact"])

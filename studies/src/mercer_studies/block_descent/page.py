@@ -1,4 +1,4 @@
-"""What the report says of the block coordinate descent paper besides the numbers."""
+"""Text of the report on the block coordinate descent paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PAGE"]
 
 
 def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
-    """Those that there are runs for."""
+    """Figures that the records hold runs of."""
     known = list(records)
     curves, sizes = plots.of_task(known, "curve"), plots.of_task(known, "sizes")
     long, machines = plots.long_runs(known), plots.of_task(known, "scaling")

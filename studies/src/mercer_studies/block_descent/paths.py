@@ -31,23 +31,11 @@ def path(
 ) -> dict[str, Any]:
     """Seconds of one λ and of several that share blocks, for the same number of epochs.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows, fitted, size, jitter, seed
-        See ``systems.prepared``.
-    block_size, epochs : int
-    n_alphas : int
-        λ of the path, the chosen one among them.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``seconds`` with ``one`` and ``path``, medians of three runs,
-        ``ratio``, ``alphas`` and their ``errors``, and ``away``: how far the path's solution for
-        the chosen λ is from that of one alone, relative to its size.
+    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``, ``fitted``, ``size``, ``jitter``,
+    ``seed``: see ``systems.prepared``; ``n_alphas``: λ of the path, the chosen one among them. The
+    results of a record: ``seconds`` with ``one`` and ``path``, medians of three runs, ``ratio``,
+    ``alphas`` and their ``errors``, and ``away``: how far the path's solution for the chosen λ is
+    from that of one alone, relative to its size.
     """
     made = prepared(
         loaded,
@@ -87,5 +75,5 @@ def path(
 
 
 def _around(alpha: float, count: int) -> list[float]:
-    """So many strengths, half a decade apart, with one in their midst."""
+    """``n`` strengths, half a decade apart, around a given one."""
     return [alpha if 2 * i == count else alpha * 10.0 ** (count / 4 - i / 2) for i in range(count)]

@@ -23,23 +23,7 @@ _PATH_EPOCHS = 2
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(2,)))
-    >>> [stage.name for stage in found]
-    ['generated-classes, sizes', 'generated-reviews, sizes']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     parts = _parts(selected)
     found: list[Stage] = []
@@ -94,7 +78,7 @@ class _Plan(Plan):
         return self.stage(part, makers[part]())
 
     def limits(self) -> list[str]:
-        """What is put in place of what, and how many rows are left out."""
+        """Sentences on stand-ins, and on rows left out."""
         return self.left_out(self._rows(), bool(self.source.paper_name))
 
     def _curves(self) -> list[Cell]:

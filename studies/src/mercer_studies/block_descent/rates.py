@@ -42,26 +42,14 @@ def rates(
     """A small system in double precision: its constants, and how block coordinate descent nears
     the direct solution.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows, fitted, size, jitter, seed
-        See ``systems.prepared``.
-    block_size, epochs : int
-        b, and the most epochs.
-    strength : {"theory", "chosen"}
-        λ = ln n / n, with which the paper's Table 2 is worked out, or the one that does best.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``condition``, ``smallest``, ``largest``, ``effective`` and
-        ``restricted`` of the matrix; ``predicted`` and ``measured`` epochs for the shares in
-        ``gaps`` (None: not reached); ``close``, the epochs after which answers are within 1e-6 of
-        those of the direct solution; ``away``, how far they are in the end; and ``accelerated``,
-        the same three of this library's form of the algorithm.
+    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``, ``fitted``, ``size``, ``jitter``,
+    ``seed``: see ``systems.prepared``; ``block_size``, ``epochs``: b, and the most epochs;
+    ``strength``: "theory" or "chosen", λ = ln n / n, with which the paper's Table 2 is worked out,
+    or the one that does best. Returns the results of a record: ``condition``, ``smallest``,
+    ``largest``, ``effective`` and ``restricted`` of the matrix; ``predicted`` and ``measured``
+    epochs for the shares in ``gaps`` (None: not reached); ``close``, the epochs after which answers
+    are within 1e-6 of those of the direct solution; ``away``, how far they are in the end; and
+    ``accelerated``, the same three of this library's form of the algorithm.
     """
     made = prepared(
         loaded,
@@ -120,7 +108,7 @@ def rates(
 
 @dataclass
 class _Watch:
-    """What is known after every epoch; enough is known when it returns True."""
+    """Callback after every epoch; returns True once all gaps are reached."""
 
     made: Prepared
     H: NDArray

@@ -29,14 +29,7 @@ _SHORT = {ENGINE: "this engine"}
 
 
 def points(run: Record, simulated: bool, link: str | None = None) -> dict[int, float]:
-    """Seconds by machines, measured or simulated, of one link or of all.
-
-    Examples
-    --------
-    >>> point = {"machines": 1, "seconds": 2.0, "simulated": False, "link": "engine"}
-    >>> points({"curve": [point]}, simulated=False), points({"curve": [point]}, simulated=True)
-    ({1: 2.0}, {})
-    """
+    """Seconds by machines, measured or simulated, of one link or of all."""
     return {
         point["machines"]: point["seconds"]
         for point in run["curve"]
@@ -45,25 +38,7 @@ def points(run: Record, simulated: bool, link: str | None = None) -> dict[int, f
 
 
 def figure5(records: Iterable[Record]) -> Figure:
-    """Seconds of one block against machines: measured in full, simulated hollow and dashed.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "scaling", "rows": 90, "inputs": 4, "block_size": 8, "data": {"name": "toy"}}
-    >>> point = {"machines": 1, "seconds": 2.0, "simulated": False, "link": "engine"}
-    >>> run |= {"curve": [point, point | {"simulated": True}], "links": [{"name": "engine"}]}
-    >>> [panel.get_xlabel() for panel in figure5([run]).axes]
-    ['machines']
-    """
+    """Seconds of one block against machines: measured in full, simulated hollow and dashed."""
     known = of_task(records, "scaling")
     figure = columns(filled(known, "figure 5"), _panel, width=4.4, heights=(3.2,))
     names = dict.fromkeys(link["name"] for run in known for link in run["links"])

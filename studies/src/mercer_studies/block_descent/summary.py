@@ -19,13 +19,7 @@ Record = Mapping[str, Any]
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _bounds, _epochs, _errors, _paths)
     return [sentence for part in parts for sentence in part(records)]
 
@@ -104,7 +98,7 @@ def _errors(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _paths(records: Sequence[Record]) -> Iterator[str]:
-    """What several λ cost at once."""
+    """Sentences on the cost of several λ solved at once."""
     runs = of_task(records, "path")
     if runs:
         least, most = (f(runs, key=lambda run: float(run["ratio"])) for f in (min, max))

@@ -25,17 +25,7 @@ _COUNTS = (1, 8, MACHINES)  # machines
 
 
 def measured(records: Sequence[Record]) -> list[Table]:
-    """Our numbers, a table for each kind of run that there is, and the paper's beside them.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"][0][:2] for table in measured([])][:1]
-    [['TIMIT (paper)', 'full kernel']]
-    """
+    """Our numbers, a table for each kind of run that there is, and the paper's beside them."""
     makers = (_costs, _rates, _storage, _said, _curves, _phases, _sizes, _paths, scaling_table)
     tables = (make(records) for make in makers)
     return [table for table in tables if table["rows"]]
@@ -277,8 +267,6 @@ def _name(run: Record) -> str:
 def shown_error(run: Record, value: float) -> str:
     """An error of classes in per cent, or one of stars.
 
-    Examples
-    --------
     >>> shown_error({"score": {"test": {"accuracy": 0.9}}}, 0.1)
     '10.00 %'
     """
