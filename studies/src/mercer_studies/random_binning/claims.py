@@ -1,4 +1,4 @@
-"""What the random binning paper claims, each with a rule that our records hold or do not."""
+"""Claims of the random binning paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _MAPS: dict[str, Callable[..., FeatureMap]] = {
 
 @dataclass
 class _Fit:
-    """What came of a fit: responses on both parts, and how long its phases took."""
+    """Results of a fit: responses on both parts, and seconds of its phases."""
 
     train: NDArray
     test: NDArray
@@ -64,8 +64,6 @@ def kernel_of(method: str) -> str:
     letter then has 93.22 % to the last digit, and the product kernel does clearly better than the
     authors' lines on cadata.
 
-    Examples
-    --------
     >>> kernel_of("binning"), kernel_of("exact")
     ('laplacian', 'exponential')
     """
@@ -79,24 +77,10 @@ def published(
 
     Random binning takes the targets as they are and solves by plain conjugate gradients from zero;
     its rivals have another kernel (see ``kernel_of``), centre the targets and solve by a Cholesky
-    factorisation.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier", "nystroem", "blocks", "exact"}
-    size : int or None
-        Grids, columns, landmarks or least rows of a block; None for the exact kernel.
-    gamma : float
-        For inputs as the source scales them.
-    seed : int
-    rows : int or None
-        Fit so many training rows, drawn at random; None takes all.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    factorisation. ``method``: "binning", "fourier", "nystroem", "blocks" or "exact"; ``size``:
+    grids, columns, landmarks or least rows of a block; None for the exact kernel; ``gamma``: for
+    inputs as the source scales them; ``rows``: fit so many training rows, drawn at random; None
+    takes all. Returns the results of a record.
     """
     if rows is not None and rows < loaded.scaled.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
@@ -218,22 +202,10 @@ def fair(
 ) -> dict[str, Any]:
     """One fit after a choice of γ and α on a validation part of the training rows.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier", "nystroem", "blocks", "exact"}
-    size : int or None
-    seed : int
-        Decides the validation part and the map.
-    rows : int or None
-        Fit so many training rows, drawn at random; None takes all.
-    selection_rows : int
-        At most so many rows are fitted, and as many validated on, while choosing.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    ``method``: "binning", "fourier", "nystroem", "blocks" or "exact"; ``seed``: decides the
+    validation part and the map; ``rows``: fit so many training rows, drawn at random; None takes
+    all; ``selection_rows``: at most so many rows are fitted, and as many validated on, while
+    choosing. Returns the results of a record.
     """
     if rows is not None and rows < loaded.raw.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
@@ -269,7 +241,7 @@ def fair(
 
 
 def _of_model(fit: _Fit, loaded: Loaded) -> dict[str, Any]:
-    """What a record says of a fitted estimator."""
+    """Entries of a record on a fitted estimator."""
     model = fit.extra["model"]
     raw = loaded.raw
     return {
@@ -309,14 +281,7 @@ def _fit_fairly(loaded: Loaded, method: Method, choice: Choice, seed: int) -> _F
 def example(loaded: Loaded, *, rows: int, size: int, columns: int, seed: int) -> dict[str, Any]:
     """A small Z to look at: γ is the one that gives about so many columns.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    rows, size : int
-        Training rows and grids.
-    columns : int
-        Number of columns to come near to.
-    seed : int
+    ``rows``, ``size``: training rows and grids; ``columns``: number of columns to come near to.
     """
     X = loaded.scaled.X_train[:rows]
 

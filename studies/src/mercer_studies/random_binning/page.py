@@ -1,4 +1,4 @@
-"""What the report says of the random binning paper besides the numbers."""
+"""Text of the report on the random binning paper."""
 
 from __future__ import annotations
 

@@ -42,26 +42,12 @@ _MOST_RUNS = 7
 
 @dataclass(frozen=True)
 class Parallel:
-    """What Figure 6 is made from.
+    """Sizes of the runs of Figure 6.
 
-    Parameters
-    ----------
-    datasets : tuple of str
-    rows, size : int
-        Rows of the measured runs; grids of random binning, and random Fourier features, so that
-        both matrices have as many entries.
-    few_rows, few_grids, few_columns : int
-        Rows, grids and Fourier features of the simulated ones.
-    taus : tuple of int
-        Processors that are simulated.
-    draws : int
-        Simulated runs that a number of rounds is the mean of.
-    epochs : int
-        A simulated run on one processor ends after so many steps for every column.
-    tol : float, default=1e-3
-        Relative duality gap that the measured runs go to.
-    budget : float, default=6.0
-        Runs are timed again, all numbers of threads in turn, while that has taken fewer seconds.
+    ``rows``, ``size``: rows of the measured runs; grids of random binning, and random Fourier
+    features, so that both matrices have as many entries; ``few_rows``, ``few_grids``,
+    ``few_columns``: rows, grids and Fourier features of the simulated ones; ``budget``: runs are
+    timed again, all numbers of threads in turn, while that has taken fewer seconds.
     """
 
     datasets: tuple[str, ...]
@@ -70,10 +56,10 @@ class Parallel:
     few_rows: int = 500
     few_grids: int = 16
     few_columns: int = 100
-    taus: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    draws: int = 3
-    epochs: int = 200
-    tol: float = 1e-3
+    taus: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)  # processors that are simulated
+    draws: int = 3  # simulated runs that a number of rounds is the mean of
+    epochs: int = 200  # a simulated run on one processor ends after so many steps for every column
+    tol: float = 1e-3  # relative duality gap that the measured runs go to
     budget: float = 6.0
 
 
@@ -118,28 +104,13 @@ def measured(
 ) -> dict[str, Any]:
     """Seconds of coordinate descent with one thread, and with several.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier"}
-    mode : {"async", "safe", "auto"}
-        How threads share the columns: without waiting for each other, by safe steps, or a whole
-        grid at once; see :class:`mercer.solvers.CoordinateDescent`.
-    taus : sequence of int
-        Threads; they take turns, so that a change of the machine's pace falls on all of them.
-    rows, size : int
-        Training rows; grids, or Fourier features.
-    gamma : float
-    seed : int
-    tol : float
-        Relative duality gap to reach.
-    budget : float, default=0.0
-        Seconds after which no further turn is begun.
-
-    Returns
-    -------
-    dict
-        The results of a record; ``curve`` has the median seconds of every number of threads.
+    ``method``: "binning" or "fourier"; ``mode``: "async", "safe" or "auto", how threads share the
+    columns: without waiting for each other, by safe steps, or a whole grid at once; see
+    :class:`mercer.solvers.CoordinateDescent`; ``taus``: threads; they take turns, so that a change
+    of the machine's pace falls on all of them; ``rows``, ``size``: training rows; grids, or Fourier
+    features; ``tol``: relative duality gap to reach; ``budget``: seconds after which no further
+    turn is begun. The results of a record; ``curve`` has the median seconds of every number of
+    threads.
     """
     problem = _problem(loaded, method, np.float32, rows, size, gamma, seed)
     runs: dict[int, list[float]] = {tau: [] for tau in taus}
@@ -185,29 +156,13 @@ def simulated(
 ) -> dict[str, Any]:
     """Rounds of coordinate descent in which τ random columns move at once.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier"}
-    mode : {"safe", "strict", "plain"}
-        See :func:`mercer_studies.simulators.simulate_rounds`.
-    taus : sequence of int
-        Processors, one first.
-    rows, size : int
-        Training rows; grids, or Fourier features.
-    gamma : float
-    seed : int
-    epochs : int
-        On one processor a run ends after so many steps for every column, on several after twice the
-        rounds of one.
-    draws : int, default=1
-        Runs, each with columns drawn anew, that a number of rounds is the mean of.
-
-    Returns
-    -------
-    dict
-        The results of a record; ``curve`` has for every τ the ``rounds`` to within a hundredth of
-        the way to the minimum, None where it was not reached.
+    ``method``: "binning" or "fourier"; ``mode``: "safe", "strict" or "plain", see
+    :func:`mercer_studies.simulators.simulate_rounds`; ``taus``: processors, one first; ``rows``,
+    ``size``: training rows; grids, or Fourier features; ``epochs``: on one processor a run ends
+    after so many steps for every column, on several after twice the rounds of one; ``draws``: runs,
+    each with columns drawn anew, that a number of rounds is the mean of. The results of a record;
+    ``curve`` has for every τ the ``rounds`` to within a hundredth of the way to the minimum, None
+    where it was not reached.
     """
     problem = _problem(loaded, method, np.float64, rows, size, gamma, seed)
     since = perf_counter()
@@ -289,7 +244,7 @@ def _target(loaded: Loaded) -> NDArray:
 
 
 def _about(loaded: Loaded, problem: Problem, taus: Sequence[int]) -> dict[str, Any]:
-    """What a record says of data and columns, and the speed-up that the theory guarantees."""
+    """Entries of a record on data and columns, and the speed-up that the theory guarantees."""
     n, n_columns = problem.design.shape
     omega = max(1, int(np.diff(problem.design.tocsr().indptr).max(initial=1)))
     widths = [min(tau, n_columns) for tau in taus]
@@ -311,21 +266,8 @@ def stages(
 ) -> list[Stage]:
     """A stage for every data set: threads there are, then processors that are simulated.
 
-    Parameters
-    ----------
-    sources : sequence of Source
-        All that are declared.
-    wanted : sequence of str
-        Names of data sets; empty for those of the scale.
-    scale : str
-    n_jobs : int or None
-        Most threads; None means all cores.
-
-    Examples
-    --------
-    >>> from mercer_studies.random_binning.grid import SOURCES
-    >>> [stage.name for stage in stages(list(SOURCES.values()), (), "tiny", 1)]
-    ['generated-regression, threads']
+    ``sources``: all that are declared; ``wanted``: names of data sets; empty for those of the
+    scale; ``n_jobs``: most threads; None means all cores.
     """
     plan = PARALLEL[scale]
     names = wanted or plan.datasets
@@ -384,8 +326,6 @@ def _run(run: Any, settings: dict[str, Any], loaded: Loaded) -> Record:
 def _doubled(most: int) -> list[int]:
     """1, 2, 4, ... and the most.
 
-    Examples
-    --------
     >>> _doubled(6)
     [1, 2, 4, 6]
     """

@@ -27,21 +27,6 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     Every data set comes as published first, quick sets before slow ones; then the processors of
     Figure 6; then every set on equal terms. Of a set random binning and the exact kernel come
     first, because the best γ of the exact kernel is that of the rivals.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(2,)))
-    >>> [stage.name for stage in found]
-    ['example']
     """
     scale = selected.scale_of(SCALES)
     protocols = selected.protocols or PROTOCOLS
@@ -76,7 +61,7 @@ class _Plan(Plan):
         self._sigma_rows = self._rows_within("search", scale.sigma_rows)
 
     def published(self) -> list[Stage]:
-        """As the paper does it; nothing where no figure asks for it."""
+        """Stages of the published protocol; none if no figure needs them."""
         steps: list[Callable[[Sequence[Record]], list[Cell]]] = []
         if self._figures & {3, 4, 5}:
             steps.append(self._binning)
@@ -93,7 +78,7 @@ class _Plan(Plan):
         return Stage(f"{self.name}, equal terms", self._equal, self._load)
 
     def limits(self) -> list[str]:
-        """What is left out, in a sentence each."""
+        """Sentences on data left out."""
         found = []
         if self._exact_rows is not None and self._figures & {3, 5}:
             found.append(
@@ -256,7 +241,7 @@ class _Plan(Plan):
     # -- both ------------------------------------------------------------------------------------
 
     def _common(self, protocol: str, inputs: str, rows: int | None) -> dict[str, Any]:
-        """What determines a run, whatever its method."""
+        """Settings of a run that do not depend on its method."""
         return {
             "protocol": protocol,
             "data_name": self.name,

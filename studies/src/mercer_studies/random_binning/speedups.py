@@ -1,4 +1,4 @@
-"""What the random binning paper claims of parallel coordinate descent, with rules for verdicts."""
+"""Claims of the random binning paper on parallel coordinate descent, with their rules."""
 
 from __future__ import annotations
 
