@@ -1,4 +1,4 @@
-"""What the sparse random features paper claims, each with a rule that records hold or do not."""
+"""Claims of the sparse random features paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 

@@ -28,17 +28,11 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class Source(sources.Source):
-    """One data set as the study declares it.
-
-    Parameters
-    ----------
-    table : int
-        The table that it belongs to: 1 has regressions, 2 has classes.
-    """
+    """One data set as the study declares it."""
 
     inputs: str = "[0,1]"
     _: KW_ONLY
-    table: int
+    table: int  # the table that it belongs to: 1 has regressions, 2 has classes
 
     @property
     def stands_in(self) -> bool:
@@ -61,35 +55,16 @@ class Subset:
 
 @dataclass(frozen=True)
 class Width:
-    """The γ of a kernel, and how it was found.
+    """The γ of a kernel, and how it was found."""
 
-    Parameters
-    ----------
-    gamma : float or None
-        None for a kernel without.
-    multiple : float or None
-        The same as a multiple of the kernel's "scale".
-    error : float or None
-        In cross-validation.
-    seconds : float
-    """
-
-    gamma: float | None
-    multiple: float | None = None
-    error: float | None = None
+    gamma: float | None  # none for a kernel without
+    multiple: float | None = None  # γ as a multiple of the kernel's "scale"
+    error: float | None = None  # in cross-validation
     seconds: float = 0.0
 
 
 class Loaded(sources.Loaded):
-    """A data set as the runs want it: what several of them share is worked out once.
-
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-    n_jobs : int or None, default=None
-    """
+    """A data set as the runs want it: what several of them share is worked out once."""
 
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
         super().__init__(source, data, parts, n_jobs)
@@ -97,7 +72,7 @@ class Loaded(sources.Loaded):
         self._widths: dict[tuple[Any, ...], Width] = {}
 
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
-        """So many training and test rows, drawn at random, scaled by the former."""
+        """Random training and test rows, scaled by the training rows."""
         key = rows, test_rows
         if key not in self._subsets:
             parts = self._parts
@@ -153,13 +128,7 @@ class Loaded(sources.Loaded):
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     data = source.data()
     return Loaded(source, data, data.split(source.test_share), n_jobs)
 
@@ -167,13 +136,7 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
 def feature_map(
     kernel: str, gamma: float | None, size: int, seed: int, n_jobs: int | None
 ) -> FeatureMap:
-    """Random functions whose mean product is the kernel: cosines, or perceptrons.
-
-    Examples
-    --------
-    >>> feature_map("perceptron", None, 8, 0, 1)
-    RandomPerceptron(n_components=8, n_jobs=1, random_state=0)
-    """
+    """Random functions whose mean product is the kernel: cosines, or perceptrons."""
     if kernel == "perceptron":
         return maps.RandomPerceptron(size, random_state=seed, n_jobs=n_jobs)
     width = "scale" if gamma is None else gamma
@@ -183,8 +146,6 @@ def feature_map(
 def dense_model(map_: FeatureMap, task: str, n_rows: int, n_jobs: int | None) -> Any:
     """Random features with an l2 penalty, n λ = 1: closed form, or Newton's method.
 
-    Examples
-    --------
     >>> dense_model(feature_map("perceptron", None, 8, 0, 1), "regression", 50, 1).alpha
     0.02
     """

@@ -1,4 +1,4 @@
-"""What the report says of the sparse random features paper besides the numbers."""
+"""Text of the report on the sparse random features paper."""
 
 from __future__ import annotations
 

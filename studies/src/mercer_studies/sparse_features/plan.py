@@ -28,23 +28,7 @@ __all__ = ["stages"]
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", tables=(1,)))
-    >>> [stage.name for stage in found]
-    ['generated-regression, table']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     everything = not (selected.tables or selected.figures)
     tables = TABLES if everything else selected.tables
@@ -101,7 +85,7 @@ class _Plan(Plan):
         return self.stage("figure", cells)
 
     def limits(self) -> list[str]:
-        """What is left out of the tables, and what is put in its place."""
+        """Sentences on data left out of the tables, and on stand-ins."""
         rows = self.at_most(self._scale.rows)
         exact = self.at_most(min(rows, self._scale.kernel_rows or rows))
         said = self.left_out(rows, self.source.stands_in)
@@ -153,7 +137,7 @@ class _Plan(Plan):
         )
 
     def _common(self) -> dict[str, Any]:
-        """What determines a run, whatever its method."""
+        """Settings of a run that do not depend on its method."""
         return {
             "protocol": "published",
             "data_name": self.name,

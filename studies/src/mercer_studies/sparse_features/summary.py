@@ -22,13 +22,7 @@ sparse-features --scale paper --table 2 --datasets cod-rna-train --set rows=3000
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """Sentences on rows, features and the seconds of all rows.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """Sentences on rows, features and the seconds of all rows."""
     return [said for number in TABLES for said in _extent(records, number)]
 
 

@@ -24,17 +24,7 @@ _FIELDS = {
 
 
 def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our cells, a table for each of theirs, and one for every λ of Sparse-RF.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"] for table in measured([])]
-    [[], [], []]
-    """
+    """Our cells, a table for each of theirs, and one for every λ of Sparse-RF."""
     head = ["data", "kernel", "method", "n λ", "drawn", "size", "error"]
     head += ["train", "predict", "memory"]
     captions = {1: "Table 1: regression", 2: "Table 2: classification"}
@@ -58,17 +48,7 @@ def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our cells beside the authors'; what stands in for their data says so in every row.
-
-    Parameters
-    ----------
-    records, reference : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"] for table in beside([], [])]
-    [[], []]
-    """
+    """Our cells beside the authors'; what stands in for their data says so in every row."""
     head = ["data", "kernel", "method", "size", "theirs", "score", "theirs", "verdict"]
     head += ["train", "theirs", "predict", "theirs", "memory", "theirs"]
     found = []
