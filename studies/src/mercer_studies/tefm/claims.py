@@ -1,4 +1,4 @@
-"""What the TEFM paper claims, each with a rule that our records hold or do not."""
+"""Claims of the TEFM paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 
@@ -30,14 +30,8 @@ _HALF, _LESS = 0.65, 0.85  # "about half", and what is at least clearly less
 def kernel_errors(runs: Sequence[Record], norm: str = "spectral") -> dict[str, dict[int, float]]:
     """Mean relative errors of the kernel matrix by method and size.
 
-    Parameters
-    ----------
-    runs : sequence of mapping
-        Of one data set.
-    norm : {"spectral", "frobenius"}, default="spectral"
+    ``runs``: of one data set; ``norm``: "spectral" or "frobenius".
 
-    Examples
-    --------
     >>> runs = [{"method": "rks", "size": 8, "score": {"kernel": {"spectral": e}}} for e in (1, 3)]
     >>> kernel_errors(runs)
     {'rks': {8: 2.0}}
@@ -238,12 +232,6 @@ l that come out. The time of the features is a sum of terms in l, which is no po
 def exponents(records: Sequence[Record]) -> dict[tuple[str, str, str], tuple[float, float]]:
     """Measured exponents of times, and R² of their lines, by method, phase and what is varied.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
     >>> exponents([])
     {}
     """
@@ -386,17 +374,9 @@ def shares_of(
 ) -> dict[int, float]:
     """Values of a method over the least of some rivals', by its size.
 
-    Parameters
-    ----------
-    values : mapping
-        Of every method, by size.
-    method : str
-    rivals : sequence of str
-    at : callable, optional
-        From a size of the method to the size of its rivals; the same by default.
+    ``values``: of every method, by size; ``at``: from a size of the method to the size of its
+    rivals; the same by default.
 
-    Examples
-    --------
     >>> shares_of({"tefm-g": {8: 1.0}, "rks": {8: 2.0, 16: 1.6}}, "tefm-g", ["rks"])
     {8: 0.5}
     """

@@ -29,27 +29,16 @@ __all__ = ["Loaded", "Source", "Spectrum", "Subset", "is_at_hand", "load"]
 class Source(sources.Source):
     """One data set as the study declares it; those with a name in the paper are in figure 1.
 
-    Parameters
-    ----------
-    paper_rows : int or None
-        Rows of its kernel matrix in the paper.
-    data_name : str or None
-        In ``mercer.datasets``; None: its own name.
-    column : int or None
-        Which of several responses is predicted; then the training part alone serves, and is
-        parted at random.
-    response : {"as is", "log(1 + y)", "from its mean"}
-        What is predicted.
-    stand_in_for : str or None
-        The set of the paper that it takes the place of.
+    ``column``: which of several responses is predicted; then the training part alone serves, and is
+    parted at random.
     """
 
-    paper_rows: int | None = None
+    paper_rows: int | None = None  # rows of its kernel matrix in the paper
     _: KW_ONLY
-    data_name: str | None = None
+    data_name: str | None = None  # in ``mercer.datasets``; None: its own name
     column: int | None = None
-    response: str = "as is"
-    stand_in_for: str | None = None
+    response: str = "as is"  # response that is predicted
+    stand_in_for: str | None = None  # the set of the paper that it takes the place of
     test_share: float = 0.25
 
     @property
@@ -77,39 +66,19 @@ LAM_N = 1.0
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What theorems need of a kernel matrix K of n rows.
+    """Constants of a kernel matrix K of n rows for the theorems."""
 
-    Parameters
-    ----------
-    norm : float
-        ‖K‖.
-    ratio : float
-        r of ``theory.spread_ratio``.
-    y : ndarray of shape (n,)
-        Ranks of the responses, of several those of the first, standardised.
-    alpha : float
-        λ.
-    least : float
-        The least of ``λ/2 ‖w‖² + mean ½ (f(x_i) - y_i)²`` in the space of the kernel.
-    """
-
-    norm: float
-    ratio: float
-    y: NDArray
-    alpha: float
-    least: float
+    norm: float  # ‖K‖
+    ratio: float  # r of ``theory.spread_ratio``
+    y: NDArray  # shape (n,), ranks of the responses, of several those of the first, standardised
+    alpha: float  # λ
+    least: float  # the least of ``λ/2 ‖w‖² + mean ½ (f(x_i) - y_i)²`` in the space of the kernel
 
 
 class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-        Its training and test rows.
-    n_jobs : int or None
+    ``parts``: its training and test rows.
     """
 
     source: Source
@@ -134,7 +103,7 @@ class Loaded(sources.Loaded):
         return self._kernels[rows]
 
     def spectrum(self, rows: int | None) -> Spectrum:
-        """What the theorems need of that kernel matrix, and of ridge regression with it."""
+        """Constants of that kernel matrix, and of ridge regression with it, for the theorems."""
         if rows not in self._spectra:
             K = self.kernel_matrix(rows)[2]
             n = len(K)
@@ -149,7 +118,7 @@ class Loaded(sources.Loaded):
         return self._spectra[rows]
 
     def subset(self, rows: int | None) -> Subset:
-        """So many training rows, drawn at random, and the test part, scaled by the former."""
+        """Random training rows, and the test part, scaled by the training rows."""
         if rows not in self._subsets:
             kept, parts = self._drawn(rows), self._parts
             X, X_test = scaled(parts.X_train[kept], parts.X_test, self.source.inputs)
@@ -188,18 +157,7 @@ class Loaded(sources.Loaded):
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Parameters
-    ----------
-    source : Source
-    n_jobs : int or None, default=None
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     data = source.data()
     if source.column is not None:
         names = f"{data.name}, the training part and column {source.column} of its responses"

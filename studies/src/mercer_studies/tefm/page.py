@@ -1,4 +1,4 @@
-"""What the report says of the TEFM paper besides the numbers."""
+"""Text of the report on the TEFM paper."""
 
 from __future__ import annotations
 

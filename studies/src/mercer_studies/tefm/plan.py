@@ -32,23 +32,7 @@ _TIMED = ("rks", "tefm-g", "tefm-s")
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(1,)))
-    >>> [stage.name for stage in found]
-    ['generated-regression, kernel']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     figures = set(selected.figures or FIGURES)
     left_out, notes = _left_out(selected)
@@ -100,7 +84,7 @@ class _Plan(Plan):
         return self.stage("regression", self._ridge_cells())
 
     def limits(self) -> list[str]:
-        """What is left out of the regressions."""
+        """Sentences on rows left out of the regressions."""
         rows = self._scale.ridge_rows
         if rows is None or rows >= self._n:
             return []
@@ -181,7 +165,7 @@ class _Plan(Plan):
     # -- both ------------------------------------------------------------------------------------
 
     def _common(self, task: str) -> dict[str, Any]:
-        """What determines a run, whatever its method."""
+        """Settings of a run that do not depend on its method."""
         return {
             "protocol": "fair",
             "task": task,

@@ -21,13 +21,7 @@ _BOUNDED = ("rks", "tefm-g", "tefm-s")
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _powers, _orthogonal, _landmarks, _regressions, _bounds, _excess, _times)
     return [sentence for part in parts for sentence in part(records)]
 
@@ -60,7 +54,7 @@ def _extent(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _powers(records: Sequence[Record]) -> Iterator[str]:
-    """How much the power q of FFᵀ and the sketch matter."""
+    """Sentences on the influence of the power q of FFᵀ and of the sketch."""
     apart: dict[int, list[float]] = {}
     for errors in _errors(records).values():
         if set(_TEFM) <= set(errors):

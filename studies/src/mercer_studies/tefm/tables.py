@@ -22,14 +22,7 @@ _BASES = "tefm-square"  # its base is too large to be set against the others
 
 @dataclass(frozen=True)
 class Point:
-    """What a method reaches at a size: means over the seeds.
-
-    Parameters
-    ----------
-    method : str
-    size : int
-    error, seconds : float
-    """
+    """Error and seconds of a method at a size: means over the seeds."""
 
     method: str
     size: int
@@ -40,18 +33,8 @@ class Point:
 def points(runs: Sequence[Record], value: Callable[[Record], float]) -> list[Point]:
     """Every method at every size, on one data set.
 
-    Parameters
-    ----------
-    runs : sequence of mapping
-        Of one data set and figure; the exact kernel, which has no size, is left out.
-    value : callable
-        The error of a run.
-
-    Examples
-    --------
-    >>> run = {"method": "rks", "size": 8, "seconds": {"fit": 0.5}}
-    >>> points([run], lambda run: 0.25)
-    [Point(method='rks', size=8, error=0.25, seconds=0.5)]
+    ``runs``: of one data set and figure; the exact kernel, which has no size, is left out;
+    ``value``: the error of a run.
     """
     found = []
     for method in METHODS:
@@ -66,14 +49,7 @@ def points(runs: Sequence[Record], value: Callable[[Record], float]) -> list[Poi
 
 
 def at_equal_features(found: Iterable[Point]) -> dict[int, list[Point]]:
-    """For every size that three methods or more have, the methods from the best on.
-
-    Examples
-    --------
-    >>> found = [Point(name, 8, error, 1.0) for name, error in (("a", 3), ("b", 2), ("c", 4))]
-    >>> [point.method for point in at_equal_features(found)[8]]
-    ['b', 'a', 'c']
-    """
+    """For every size that three methods or more have, the methods from the best on."""
     sizes: dict[int, list[Point]] = {}
     for point in found:
         sizes.setdefault(point.size, []).append(point)
@@ -83,14 +59,7 @@ def at_equal_features(found: Iterable[Point]) -> dict[int, list[Point]]:
 
 
 def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
-    """For some budgets of seconds the best that each method reaches within them, best first.
-
-    Examples
-    --------
-    >>> found = [Point("a", 8, 0.3, 0.5), Point("a", 16, 0.2, 2.0), Point("b", 8, 0.25, 0.9)]
-    >>> {budget: shown[0].method for budget, shown in at_equal_seconds(found).items()}
-    {1.0: 'b', 3.0: 'a'}
-    """
+    """For some budgets of seconds the best that each method reaches within them, best first."""
     spans: dict[float, list[Point]] = {}
     before: list[Point] = []
     for budget in _BUDGETS:
@@ -107,17 +76,7 @@ def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
 
 
 def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The tables of the page.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"] for table in tables([])]
-    [[], [], [], [], []]
-    """
+    """The tables of the page."""
     kinds = (
         ("Error of the kernel matrix, spectral norm", 1, _spectral),
         ("Error of ridge regression on the test part", 2, error),
