@@ -34,46 +34,26 @@ PROTOCOLS = {"published": "as published", "fair": "on equal terms"}
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim on one data set.
+    """A claim on one data set."""
 
-    Parameters
-    ----------
-    data : str
-        Name of the data set.
-    protocol : str
-    verdict : str
-        One of ``HELD``, ``PARTLY``, ``NOT_HELD``, ``NOT_TESTED``.
-    numbers : str
-        What the verdict rests on.
-    """
-
-    data: str
+    data: str  # name of the data set
     protocol: str
-    verdict: str
-    numbers: str
+    verdict: str  # one of ``HELD``, ``PARTLY``, ``NOT_HELD``, ``NOT_TESTED``
+    numbers: str  # numbers behind the verdict, as text
 
 
 @dataclass(frozen=True)
 class Claim:
     """Something a paper says, and how records are to decide on it.
 
-    Parameters
-    ----------
-    name : str
-        A short name.
-    figure : int or str
-        The figure it is about, or what else by its name: "Table 1".
-    text, rule : str
-        What is claimed, and when it is held, in a sentence each.
-    decide : callable
-        From all records to a list of ``Finding``.
+    ``text``, ``rule``: what is claimed, and when it is held, in a sentence each.
     """
 
-    name: str
-    figure: int | str
+    name: str  # a short name
+    figure: int | str  # number of the figure, or another name: "Table 1"
     text: str
     rule: str
-    decide: Callable[[Sequence[Record]], list[Finding]]
+    decide: Callable[[Sequence[Record]], list[Finding]]  # from all records to a list of ``Finding``
 
     @property
     def place(self) -> str:
@@ -83,23 +63,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with what was found.
-
-    Parameters
-    ----------
-    claim : Claim
-    findings : tuple of Finding
-
-    Attributes
-    ----------
-    verdict : str
-    """
+    """A claim with what was found."""
 
     claim: Claim
     findings: tuple[Finding, ...]
 
     def under(self, protocol: str) -> Judgement:
-        """The same of one protocol alone."""
+        """Judgement restricted to one protocol."""
         found = (finding for finding in self.findings if finding.protocol == protocol)
         return Judgement(self.claim, tuple(found))
 
@@ -121,23 +91,7 @@ class Judgement:
 def judge(claims: Iterable[Claim], records: Iterable[Record]) -> list[Judgement]:
     """A verdict on every claim.
 
-    Parameters
-    ----------
-    claims : iterable of Claim
-    records : iterable of mapping
-
-    Returns
-    -------
-    list of Judgement
-        In the order of the claims.
-
-    Examples
-    --------
-    >>> def decide(records):
-    ...     return [Finding("toy", "fair", NOT_HELD, f"{len(records)} runs")]
-    >>> [judged] = judge([Claim("never", 1, "It never ends.", "No runs.", decide)], [])
-    >>> judged.verdict
-    'not held'
+    In the order of the claims.
     """
     known = list(records)
     return [Judgement(claim, tuple(claim.decide(known))) for claim in claims]
@@ -152,22 +106,9 @@ def of_each(
 ) -> Callable[[Sequence[Record]], list[Finding]]:
     """A decision that takes one data set after the other.
 
-    Parameters
-    ----------
-    rule : callable
-        From the runs on one data set to a verdict and its numbers.
-    figure : int or str
-    protocol : str
-    method : str, optional
-        Only runs of this figure, protocol and method count.
+    ``rule``: from the runs on one data set to a verdict and its numbers; ``method``: only runs of
+    this figure, protocol and method count. For ``Claim.decide``.
 
-    Returns
-    -------
-    callable
-        For ``Claim.decide``.
-
-    Examples
-    --------
     >>> decide = of_each(lambda runs: (HELD, f"{len(runs)} runs"), figure=3, protocol="fair")
     >>> decide([])
     []

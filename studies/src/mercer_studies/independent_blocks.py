@@ -28,8 +28,6 @@ _LOT_ROWS = 128  # small blocks are worked on together up to so many rows
 def standardised(X: Any) -> tuple[Any, Any]:
     """The scaler that the estimators use, fitted, and the scaled rows.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> standardised(np.array([[0.0], [2.0]]))[1].ravel().tolist()
     [-1.0, 1.0]
@@ -41,8 +39,6 @@ def standardised(X: Any) -> tuple[Any, Any]:
 def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
     """Classes, and targets of ±1: one column for two classes, else one for each.
 
-    Examples
-    --------
     >>> indicators(["b", "a", "b"])[1].ravel().tolist()
     [1.0, -1.0, 1.0]
     """
@@ -118,47 +114,15 @@ class IndependentBlocks(_Ridge):
     ``block_size`` rows; so blocks have from ``block_size`` to less than twice as many. Targets are
     centred, and every block solves ``(K + n·alpha·I) c = y`` by its own Cholesky factorisation,
     with the n of all rows. A new row goes down the hyperplanes to one block, whose kernel row alone
-    predicts it. One block is kernel ridge regression with centred targets. Time is about
-    n · block_size · (d + block_size).
-
-    Parameters
-    ----------
-    kernel : str or kernel, default="laplacian"
-    gamma : float or str, default="scale"
-    alpha : float, default=1.0
-        Weight of the penalty in the objective, which is a mean over rows.
-    block_size : int, default=256
-        Least number of rows of a block, >= 1; from n on there is a single block.
-    classify : bool, default=False
-        Whether ``y`` holds classes, coded as ±1 in one output per class.
-    scale : bool, default=True
-        Whether inputs are standardised first.
-    random_state : int, RandomState, Generator or None, default=None
-        Decides the hyperplanes.
-    n_jobs : int or None, default=None
-
-    Attributes
-    ----------
-    blocks_ : list of int arrays
-        Training rows of every block.
-    dual_coef_ : ndarray of shape (n, k)
-    intercept_ : ndarray of shape (k,)
-        Means of the targets.
-
-    References
-    ----------
-    Stein (2014), Limitations on low rank approximations for covariance matrices of spatial data;
-    in the comparison of Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.linspace(-1, 1, 40)[:, None]
-    >>> model = IndependentBlocks(gamma=1.0, alpha=1e-8, block_size=8, random_state=0)
-    >>> sorted(map(len, model.fit(X, X[:, 0] ** 2).blocks_))
-    [10, 10, 10, 10]
-    >>> bool(abs(model.predict(X) - X[:, 0] ** 2).max() < 1e-3)
-    True
+    predicts it. One block is kernel ridge regression with centred targets. Time is about n ·
+    block_size · (d + block_size). ``alpha``: weight of the penalty in the objective, which is a
+    mean over rows; ``block_size``: least number of rows of a block, >= 1; from n on there is a
+    single block; ``classify``: whether ``y`` holds classes, coded as ±1 in one output per class;
+    ``scale``: whether inputs are standardised first; ``random_state``: decides the hyperplanes.
+    ``blocks_``: training rows of every block; ``dual_coef_``: shape (n, k); ``intercept_``: shape
+    (k,), means of the targets. Stein (2014), Limitations on low rank approximations for covariance
+    matrices of spatial data; in the comparison of Wu, Yen, Chen and Yan, Revisiting random binning
+    features, KDD 2016.
     """
 
     def __init__(

@@ -19,15 +19,9 @@ AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "
 
 
 class Look(NamedTuple):
-    """How the curves of a method look.
+    """Style of a method's curves.
 
-    Parameters
-    ----------
-    label : str
-        In the legend.
-    colour : str
-    mark : str, default=""
-    dashes : str, default="-"
+    ``label``: in the legend.
     """
 
     label: str
@@ -64,19 +58,8 @@ def draw_line(
 ) -> Any:
     """A curve through what is finite.
 
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-    curve : sequence of pairs
-    colour, mark, dashes : colour, marker and line style
-    hollow : bool, default=False
-        Thin, with hollow marks: for the numbers of others.
-    ordered : bool, default=True
-        Whether points are joined from left to right, instead of as they come.
-
-    Returns
-    -------
-    matplotlib.lines.Line2D
+    ``hollow``: thin, with hollow marks: for the numbers of others; ``ordered``: whether points are
+    joined from left to right, instead of as they come.
     """
     points = [point for point in curve if np.all(np.isfinite(point))]
     points = sorted(points) if ordered else points

@@ -1,4 +1,4 @@
-"""What a paper contributes to the page on its study."""
+"""Parts that a paper contributes to the page on its study."""
 
 from __future__ import annotations
 
@@ -16,65 +16,37 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Page:
-    """What the report on a paper consists of.
+    """Parts of the report on a paper.
 
-    Parameters
-    ----------
-    paper : str
-        The name in its records.
-    title, about : str
-        A heading, and what the paper did.
-    claims : tuple of Claim
-    figures : callable
-        From records, and reference points or None, to a list of ``Shown``.
-    tables : callable, optional
-        From records and reference points to tables: dicts of ``caption``, ``head``, ``rows``,
-        ``numbers`` (columns set flush right) and ``verdict`` (the column that has one).
-    tables_note : str, default=""
-        How to read these tables.
-    read_reference : callable, optional
-        From the path of the authors' points to what ``figures`` and ``tables`` take.
-    published : callable, optional
-        The authors' points, where they come along. Where there is neither, the page has no word on
-        them.
-    protocols : tuple of str, default=all
-        Those that the paper is run under.
-    measured : callable, optional
-        From records to tables of our own numbers, dicts as those of ``tables`` without ``verdict``.
-    measured_note : str, default=""
-        How to read these.
-    shows : callable, optional
-        From records to sentences on the numbers, which are computed from the records.
-    remarks : tuple of str, default=()
-        Sentences that give reasons and state no number of the records.
-    data : tuple of str, default=()
-        Names of the paper's data sets; those that no record is on are named as left out.
+    ``title``, ``about``: a heading, and what the paper did; ``figures``: from records, and
+    reference points or None, to a list of ``Shown``; ``tables``: from records and reference points
+    to tables: dicts of ``caption``, ``head``, ``rows``, ``numbers`` (columns set flush right) and
+    ``verdict`` (the column that has one); ``read_reference``: from the path of the authors' points
+    to what ``figures`` and ``tables`` take; ``published``: the authors' points, where they come
+    along. Where there is neither, the page has no word on them; ``measured``: from records to
+    tables of our own numbers, dicts as those of ``tables`` without ``verdict``; ``shows``: from
+    records to sentences on the numbers, which are computed from the records; ``data``: names of the
+    paper's data sets; those that no record is on are named as left out.
     """
 
-    paper: str
+    paper: str  # name in the records
     title: str
     about: str
     claims: tuple[Claim, ...]
     figures: Callable[[Sequence[Record], Sequence[Record] | None], list[Shown]]
     tables: Callable[[Sequence[Record], Sequence[Record]], list[dict[str, Any]]] | None = None
-    tables_note: str = ""
+    tables_note: str = ""  # how to read these tables
     read_reference: Callable[[Any], list[dict[str, Any]]] | None = None
-    protocols: tuple[str, ...] = tuple(PROTOCOLS)
+    protocols: tuple[str, ...] = tuple(PROTOCOLS)  # those that the paper is run under
     measured: Callable[[Sequence[Record]], list[dict[str, Any]]] | None = None
-    measured_note: str = ""
+    measured_note: str = ""  # how to read the tables of ``measured``
     published: Callable[[], list[dict[str, Any]]] | None = None
     shows: Callable[[Sequence[Record]], list[str]] | None = None
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # sentences that give reasons and state no number of the records
     data: tuple[str, ...] = ()
 
     def reference(self, path: Any = None) -> list[dict[str, Any]] | None:
-        """The authors' points, from a file or as they come along; None if there are none.
-
-        Raises
-        ------
-        ValueError
-            If a file is given for a paper that needs none.
-        """
+        """The authors' points, from a file or as they come along; None if there are none."""
         if path is None:
             return None if self.published is None else self.published()
         if self.read_reference is None:

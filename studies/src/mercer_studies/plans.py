@@ -19,17 +19,9 @@ Run = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)  # sources need not be hashable
 class Loading:
-    """Loader of a data set, for ``Stage.load``.
+    """Loader of a data set, for ``Stage.load``."""
 
-    Parameters
-    ----------
-    load : callable
-        From a source and a number of threads to the loaded data.
-    source : Source
-    n_jobs : int or None
-    """
-
-    load: Callable[..., Any]
+    load: Callable[..., Any]  # from a source and a number of threads to the loaded data
     source: Source
     n_jobs: int | None
 
@@ -45,18 +37,7 @@ class Loading:
 class Plan:
     """The runs of a study on one data set; each paper's plan says which.
 
-    Parameters
-    ----------
-    source : Source
-    load : callable
-        From a source and a number of threads to what runs work on.
-    n_jobs : int or None
-
-    Attributes
-    ----------
-    source : Source
-    name : str
-        Of the data.
+    ``load``: from a source and a number of threads to what runs work on. ``name``: of the data.
     """
 
     def __init__(self, source: Any, load: Callable[..., Any], n_jobs: int | None):
@@ -67,11 +48,11 @@ class Plan:
         self._n, self._m, self._d = source.shape()
 
     def at_most(self, rows: int | None) -> int:
-        """So many training rows, or all there are."""
+        """``rows`` training rows, or all if there are fewer."""
         return min(rows or self._n, self._n)
 
     def unless_all(self, rows: int | None) -> int | None:
-        """So many training rows, None where that is all there are."""
+        """``rows`` training rows; None if these are all."""
         rows = self.at_most(rows)
         return None if rows == self._n else rows
 
@@ -80,7 +61,7 @@ class Plan:
         return Stage(f"{self.name}, {part}", lambda found: cells, self._load)
 
     def left_out(self, rows: int, stands_in: bool) -> list[str]:
-        """That the data stand in for the paper's, and how few rows are fitted, in sentences."""
+        """Sentences on a stand-in for the paper's data, and on rows that are not fitted."""
         said = [f"{self.name} stands in for {self.source.paper_name}."] if stands_in else []
         if rows < self._n:
             said.append(f"{self.name}: {rows} of its {self._n} training rows are fitted.")
@@ -88,13 +69,7 @@ class Plan:
 
 
 def called(run: Run, settings: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
-    """A run with its settings, as a cell wants it.
-
-    Examples
-    --------
-    >>> called(lambda loaded, *, size: {"all": loaded * size}, {"size": 3})(2)
-    {'all': 6}
-    """
+    """A run with its settings, as a cell wants it."""
     return partial(_call, run, settings)
 
 

@@ -159,7 +159,7 @@ def figures(shown: Sequence[Shown]) -> Section:
 
 
 def data(records: Sequence[Record]) -> Section:
-    """What the runs say of their data."""
+    """Entries of the runs on their data."""
     rows = [
         [
             name,
@@ -261,7 +261,7 @@ def _tested(judged: Judgement) -> object:
 
 
 def _data_of(records: Sequence[Record]) -> dict[str, Mapping[str, Any]]:
-    """What the runs say of their data; as published where there is a choice."""
+    """Entries of the runs on their data; as published where there is a choice."""
     found: dict[str, Mapping[str, Any]] = {}
     for record in sorted(records, key=lambda record: not _published(record)):
         if record.get("data"):

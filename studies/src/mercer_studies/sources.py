@@ -24,25 +24,13 @@ _ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
 
 @dataclass(frozen=True)
 class Source:
-    """One data set as a study declares it.
+    """One data set as a study declares it."""
 
-    Parameters
-    ----------
-    name : str
-        In ``mercer.datasets``, or "generated-..." for rows that are made up.
-    paper_name : str or None, default=None
-        In the paper; None for sets that the paper does not have.
-    inputs : str, default="as is"
-        How they are scaled, one of ``inputs.INPUTS``.
-    test_share : float, default=0.2
-        Share of the rows held out where there is no official split.
-    """
-
-    name: str
-    paper_name: str | None = None
-    inputs: str = "as is"
+    name: str  # in ``mercer.datasets``, or "generated-..." for rows that are made up
+    paper_name: str | None = None  # in the paper; None for sets that the paper does not have
+    inputs: str = "as is"  # how they are scaled, one of ``inputs.INPUTS``
     _: KW_ONLY
-    test_share: float = 0.2
+    test_share: float = 0.2  # share of the rows held out where there is no official split
 
     @property
     def is_generated(self) -> bool:
@@ -79,26 +67,12 @@ class Source:
         return all(_answers(f"{url.scheme}://{url.netloc}") for url in map(urlsplit, known.urls))
 
     def data(self) -> Dataset:
-        """The whole data set.
-
-        Raises
-        ------
-        DataError
-            If it cannot be had.
-        """
+        """The whole data set."""
         return generated(self.name) if self.is_generated else datasets.load(self.catalogue_name)
 
 
 class Loaded:
-    """A data set in its training and test rows.
-
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-    n_jobs : int or None, default=None
-    """
+    """A data set in its training and test rows."""
 
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
         self.source, self.n_jobs = source, n_jobs
@@ -106,7 +80,7 @@ class Loaded:
         self._data, self._parts = data, parts
 
     def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
+        """Entries of a record on the data."""
         described = describe_data(self._data, self._as_matrices())
         described |= {"paper_name": self.source.paper_name, "inputs": self.source.inputs}
         return described | ({"kind": "generated"} if self.source.is_generated else {})
@@ -131,8 +105,6 @@ def _answers(home: str) -> bool:
 def names_in_paper(sources: Iterable[Source]) -> tuple[str, ...]:
     """Names that the paper has for the data sets, each once.
 
-    Examples
-    --------
     >>> names_in_paper([Source("mnist", "MNIST"), Source("cpu"), Source("mnist8m", "MNIST")])
     ('MNIST',)
     """
@@ -140,17 +112,8 @@ def names_in_paper(sources: Iterable[Source]) -> tuple[str, ...]:
 
 
 def drawn(n: int, rows: int | None) -> NDArray[np.int64]:
-    """So many of n rows, in random order: the first of them are a fair sample.
+    """``rows`` of n rows in random order, so that the first are a fair sample.
 
-    Parameters
-    ----------
-    n : int
-    rows : int or None
-        None takes all.
-
-    Examples
-    --------
-    >>> len(drawn(100, 3)), drawn(100, 3).tolist() == drawn(100, 5)[:3].tolist()
-    (3, True)
+    ``rows``: none takes all.
     """
     return np.random.default_rng(0).permutation(n)[:rows]

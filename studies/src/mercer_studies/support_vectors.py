@@ -23,7 +23,7 @@ _LARGE_BOX = 1e6  # times C: out of reach of every coefficient
 
 
 class _SupportVectors(BaseEstimator):
-    """What both have: a scaler, a kernel in numbers, and LIBSVM given the kernel it knows or K."""
+    """Shared part: a scaler, a kernel in numbers, and LIBSVM with a kernel it knows or with K."""
 
     scale: bool
     kernel: Any
@@ -70,41 +70,13 @@ class _SupportVectors(BaseEstimator):
 class SupportVectorClassifier(_SupportVectors):
     """A support vector machine with an intercept: LIBSVM's, or its algorithm on all threads.
 
-    Parameters
-    ----------
-    kernel : str or kernel, default="gaussian"
-    gamma : float or str, default="scale"
-    C : float, default=1.0
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        LIBSVM minimises the squared hinge loss as the hinge loss with 1 / (2C) on the diagonal of
-        the kernel matrix and no upper limit of the coefficients.
-    solver : {"libsvm", "pairs"}, default="libsvm"
-        scikit-learn's SVC, with one thread and, for several classes, a machine for every pair of
-        them; or :class:`mercer.solvers.PairwiseCD`, which makes kernel rows with all
-        threads, with a machine for every class.
-    tol : float, default=1e-3
-        How much a pair of coefficients may violate optimality.
-    cache_size : float, default=200.0
-        Megabytes for kernel columns.
-    scale : bool, default=True
-        Whether inputs are standardised first.
-    n_jobs : int or None, default=None
-        Threads of "pairs".
-
-    Attributes
-    ----------
-    n_support_ : int
-        Rows with a coefficient.
-    n_iter_ : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> y = np.hypot(*X.T) < 1
-    >>> one, two = (SupportVectorClassifier(solver=name).fit(X, y) for name in ("libsvm", "pairs"))
-    >>> bool((one.predict(X) == two.predict(X)).all())
-    True
+    ``loss``: "hinge" or "squared_hinge", LIBSVM minimises the squared hinge loss as the hinge loss
+    with 1 / (2C) on the diagonal of the kernel matrix and no upper limit of the coefficients;
+    ``solver``: "libsvm" or "pairs", scikit-learn's SVC, with one thread and, for several classes, a
+    machine for every pair of them; or :class:`mercer.solvers.PairwiseCD`, which makes kernel rows
+    with all threads, with a machine for every class; ``tol``: how much a pair of coefficients may
+    violate optimality; ``cache_size``: megabytes for kernel columns; ``scale``: whether inputs are
+    standardised first; ``n_jobs``: threads of "pairs". ``n_support_``: rows with a coefficient.
     """
 
     def __init__(
@@ -162,39 +134,11 @@ class SupportVectorClassifier(_SupportVectors):
 class SupportVectorRegressor(_SupportVectors):
     """Support vector regression: LIBSVM's, or its algorithm on all threads.
 
-    Minimises ``|f|**2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon)``.
-
-    Parameters
-    ----------
-    kernel : str or kernel, default="gaussian"
-    gamma : float or str, default="scale"
-    C : float, default=1.0
-    epsilon : float, default=0.1
-        Errors up to it cost nothing, in units of y.
-    solver : {"libsvm", "pairs"}, default="libsvm"
-        scikit-learn's SVR, with one thread, or :class:`mercer.solvers.PairwiseCD`.
-    tol : float, default=1e-3
-        How much a pair of coefficients may violate optimality.
-    cache_size : float, default=200.0
-        Megabytes for kernel columns.
-    scale : bool, default=True
-        Whether inputs are standardised first.
-    n_jobs : int or None, default=None
-        Threads of "pairs".
-
-    Attributes
-    ----------
-    n_support_ : int
-        Rows with a coefficient.
-    n_iter_ : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.linspace(-3, 3, 100)[:, None]
-    >>> model = SupportVectorRegressor(C=10.0, solver="pairs").fit(x, np.sin(x[:, 0]))
-    >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.15)
-    True
+    Minimises ``|f|**2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon)``. ``epsilon``: errors up
+    to it cost nothing, in units of y; ``solver``: "libsvm" or "pairs", scikit-learn's SVR, with one
+    thread, or :class:`mercer.solvers.PairwiseCD`; ``tol``: how much a pair of coefficients may
+    violate optimality; ``cache_size``: megabytes for kernel columns; ``scale``: whether inputs are
+    standardised first; ``n_jobs``: threads of "pairs". ``n_support_``: rows with a coefficient.
     """
 
     def __init__(

@@ -292,7 +292,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     from mercer_studies.measures import duration
 
     class Doing(ProgressColumn):
-        """What is being done: the column that gives way on a narrow terminal."""
+        """Column of the run's description, which shrinks on a narrow terminal."""
 
         def render(self, task: Task) -> Text:
             return Text(task.description, no_wrap=True, overflow="ellipsis")

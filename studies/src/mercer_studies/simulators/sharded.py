@@ -34,38 +34,9 @@ class ShardedProblem(Problem):
     """A problem whose linear equations are summed over workers that share the rows.
 
     The workers are simulated: what each would do is done in turn, and what they would send each
-    other is counted. Solvers of linear equations take it as they take any problem.
-
-    Parameters
-    ----------
-    problem : Problem
-        With linear equations.
-    n_workers : int
-        At most one for every row.
-
-    Attributes
-    ----------
-    meter : Meter
-        Numbers sent so far, by what they are.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are more workers than rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L2
-    >>> from mercer.solvers import BlockCoordinateDescent
-    >>> whole = Problem(Dense(np.eye(4)), [1.0, 2.0, 3.0, 4.0], Squared(), L2(0.25), None, False)
-    >>> shared = ShardedProblem(whole, 2)
-    >>> BlockCoordinateDescent(block_size=2).solve(shared).coef
-    array([0.5, 1. , 1.5, 2. ])
-    >>> shared.meter.words["gram"]
-    8.0
+    other is counted. Solvers of linear equations take it as they take any problem. ``problem``:
+    with linear equations; ``n_workers``: at most one for every row. ``meter``: numbers sent so far,
+    by what they are.
     """
 
     def __init__(self, problem: Problem, n_workers: int):
