@@ -2,15 +2,10 @@
 
 import pytest
 
-from mercer_studies import measures, panels, papers, plans
+from mercer_studies import measures, plans
 from mercer_studies.inputs import GENERATED
 from mercer_studies.papers import Selected
 from mercer_studies.sources import Source
-
-
-@pytest.mark.parametrize("module", [measures, panels, papers, plans], ids=lambda m: m.__name__)
-def test_examples(module, check_examples):
-    check_examples(module)
 
 
 def test_all_rows_are_no_limit():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from mercer_studies import support_vectors
 from mercer_studies.support_vectors import SupportVectorClassifier, SupportVectorRegressor
 
 
@@ -60,7 +59,3 @@ def test_settings_that_make_no_sense_are_refused():
         SupportVectorClassifier(loss="epsilon").fit(X, y)
     with pytest.raises(ValueError, match="C must be positive"):
         SupportVectorRegressor(C=-1.0).fit(X, X[:, 0])
-
-
-def test_examples_run(check_examples):
-    check_examples(support_vectors)
