@@ -173,16 +173,7 @@ def _sparse(
     loss = Squared() if method == "squared" else loaded.loss
     alpha = chosen.alpha_squared if method == "squared" else chosen.alpha
     found = selected(
-        some.X,
-        some.y,
-        chosen.gamma,
-        loss,
-        alpha,
-        inner,
-        n_new,
-        n_rounds,
-        seed,
-        callback=judged,
+        some.X, some.y, chosen.gamma, loss, alpha, inner, n_new, n_rounds, seed, callback=judged
     )
     row = found.rounds[-1]
     details = {"n_drawn": found.n_drawn, "objective": row.objective, "phases": row.phases}

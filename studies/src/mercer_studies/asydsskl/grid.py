@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 from mercer_studies.asydsskl.data import Source
 
-__all__ = [
-    "FIGURES",
-    "METHODS",
-    "PROTOCOLS",
-    "ROBUST",
-    "SCALES",
-    "SOURCES",
-    "Scale",
-    "methods_for",
-]
+__all__ = ["FIGURES", "METHODS", "PROTOCOLS", "ROBUST", "SCALES", "SOURCES", "Scale", "methods_for"]
 
 METHODS = {
     "asydsskl": "AsyDSSKL",
@@ -29,11 +20,7 @@ METHODS = {
 }
 """Methods, and what they are called: the paper's, the same with other steps, and its rivals."""
 
-_ONLY = {
-    "squared": "regression",
-    "asygcd": "classification",
-    "doubly": "classification",
-}
+_ONLY = {"squared": "regression", "asygcd": "classification", "doubly": "classification"}
 FIGURES = (1, 2)
 ROBUST = "robustness"
 PROTOCOLS = ("fair", ROBUST)

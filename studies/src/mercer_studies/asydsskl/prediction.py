@@ -74,13 +74,7 @@ def answers(
 
 
 def _model(
-    loaded: Loaded,
-    some: Subset,
-    chosen: Chosen,
-    method: str,
-    n_new: int,
-    n_rounds: int,
-    seed: int,
+    loaded: Loaded, some: Subset, chosen: Chosen, method: str, n_new: int, n_rounds: int, seed: int
 ) -> tuple[Callable[[Any], NDArray], int]:
     """A fitted model as a function of rows, and its size."""
     if method in SPARSE:

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.options import (
-    Jobs,
-    Json,
-    check_writable_folder,
-    print_json,
-    say,
-)
+from mercer.cli.options import Jobs, Json, check_writable_folder, print_json, say
 from mercer.cli.outputs import FIGURE, Force, Output, check_outputs
 from mercer_studies.cli.report import claims_of, show_verdicts
 
@@ -34,8 +28,7 @@ Record = Mapping[str, Any]
 PaperName = Annotated[
     str,
     typer.Argument(
-        metavar="PAPER",
-        help="random-binning, tefm, sparse-features, asydsskl or block-descent.",
+        metavar="PAPER", help="random-binning, tefm, sparse-features, asydsskl or block-descent."
     ),
 ]
 Figures = Annotated[

@@ -170,12 +170,7 @@ def _by_blocks(loaded: Loaded, size: int | None, gamma: float, seed: int) -> _Fi
 
 def _joint_columns(loaded: Loaded, size: int, gamma: float, seed: int) -> int:
     """Distinct bins of training and test rows together, which is what the paper counts."""
-    map_ = RandomBinning(
-        gamma=gamma,
-        n_components=size,
-        random_state=seed,
-        n_jobs=loaded.n_jobs,
-    )
+    map_ = RandomBinning(gamma=gamma, n_components=size, random_state=seed, n_jobs=loaded.n_jobs)
     return map_.fit(np.concatenate([loaded.scaled.X_train, loaded.scaled.X_test])).n_features_out_
 
 

@@ -221,11 +221,7 @@ def _problem(
     X = some.scaled.X_train.astype(dtype)
     kind = RandomBinning if method == "binning" else RandomFourier
     map_: FeatureMap = kind(
-        kernel="laplacian",
-        gamma=gamma,
-        n_components=size,
-        random_state=seed,
-        n_jobs=loaded.n_jobs,
+        kernel="laplacian", gamma=gamma, n_components=size, random_state=seed, n_jobs=loaded.n_jobs
     )
     design = map_.fit_design(X) if method == "binning" else Dense(map_.fit_transform(X))
     loss = Squared() if loaded.task == "regression" else SquaredHinge()

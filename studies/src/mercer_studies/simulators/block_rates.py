@@ -24,13 +24,7 @@ from mercer._runtime.validation import positive_integer
 from mercer.equations import equations
 from mercer.problem import Problem
 
-__all__ = [
-    "BlockRates",
-    "block_rates",
-    "effective_lipschitz",
-    "hessian_of",
-    "restricted_lipschitz",
-]
+__all__ = ["BlockRates", "block_rates", "effective_lipschitz", "hessian_of", "restricted_lipschitz"]
 
 _ENUMERATED = 5000  # blocks that are all looked at
 _DRAWN = 32  # of more than that

@@ -69,13 +69,7 @@ def broadcast_words(machines: int, rows: int, inputs: int, block_size: int) -> f
 
 
 def simulate_block(
-    measured: float,
-    machines: Iterable[int],
-    link: Link,
-    *,
-    rows: int,
-    inputs: int,
-    block_size: int,
+    measured: float, machines: Iterable[int], link: Link, *, rows: int, inputs: int, block_size: int
 ) -> list[SimulatedBlock]:
     """Seconds of one block of a kernel matrix when every machine brings as many rows of its own.
 

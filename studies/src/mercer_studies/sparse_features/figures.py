@@ -152,11 +152,7 @@ def _of_same_data(theirs: Sequence[Record], ours: Record) -> list[Record]:
 
 
 def _models(
-    pair: Sequence[Axes],
-    runs: Sequence[Record],
-    theirs: Sequence[Record],
-    kernel: str,
-    colour: str,
+    pair: Sequence[Axes], runs: Sequence[Record], theirs: Sequence[Record], kernel: str, colour: str
 ) -> None:
     """The models of one kernel: Sparse-RF as a curve over λ, with a star at the one chosen."""
     reads = (lambda run: 100 * rms(run), lambda run: run["seconds"].get("predict") or np.nan)
