@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from mercer_studies.queries import by_data, select
+from mercer_studies.queries import Record, by_data, of_task, select
 
 __all__ = [
     "HELD",
@@ -15,18 +14,22 @@ __all__ = [
     "PARTLY",
     "PROTOCOLS",
     "Claim",
+    "Decision",
     "Finding",
+    "Found",
     "Judgement",
+    "Rule",
+    "graded",
     "judge",
     "of_each",
+    "of_tasks",
+    "overall",
 ]
 
 HELD, PARTLY, NOT_HELD, NOT_TESTED = "held", "held in part", "not held", "not tested"
 
 _MOST = 0.8  # a claim on many data sets is held when it is on four of five
 _FEW = 0.2
-
-Record = Mapping[str, Any]
 
 PROTOCOLS = {"published": "as published", "fair": "on equal terms"}
 """How runs are made and settings chosen: as the authors did, or alike for every method."""
@@ -53,12 +56,22 @@ class Claim:
     figure: int | str  # number of the figure, or another name: "Table 1"
     text: str
     rule: str
-    decide: Callable[[Sequence[Record]], list[Finding]]  # from all records to a list of ``Finding``
+    decide: Callable[[Sequence[Record]], list[Finding]]
 
     @property
     def place(self) -> str:
         """The figure or the table by its name."""
         return f"Figure {self.figure}" if isinstance(self.figure, int) else self.figure
+
+
+Found = tuple[str, str]
+"""A verdict, and the numbers it rests on."""
+
+Rule = Callable[[Sequence[Record]], Found]
+"""From the runs on one data set to a verdict and its numbers."""
+
+Decision = Callable[[Sequence[Record]], list[Finding]]
+"""``Claim.decide``: from all records to a finding for each data set."""
 
 
 @dataclass(frozen=True)
@@ -88,26 +101,26 @@ class Judgement:
         return NOT_HELD if share < _FEW else PARTLY
 
 
-def judge(claims: Iterable[Claim], records: Iterable[Record]) -> list[Judgement]:
-    """A verdict on every claim.
+def graded(held: object, partly: object = False) -> str:
+    """``HELD`` if the first is true, else ``PARTLY`` if the second is, else ``NOT_HELD``."""
+    return HELD if held else PARTLY if partly else NOT_HELD
 
-    In the order of the claims.
-    """
+
+def overall(verdicts: Sequence[str]) -> str:
+    """Held if all decided verdicts are, in part if some are; not tested if none is decided."""
+    decided = [verdict for verdict in verdicts if verdict != NOT_TESTED]
+    held = decided.count(HELD)
+    return graded(held == len(decided), held) if decided else NOT_TESTED
+
+
+def judge(claims: Iterable[Claim], records: Iterable[Record]) -> list[Judgement]:
+    """A verdict on every claim, in the order of the claims."""
     known = list(records)
     return [Judgement(claim, tuple(claim.decide(known))) for claim in claims]
 
 
-def of_each(
-    rule: Callable[[Sequence[Record]], tuple[str, str]],
-    *,
-    figure: int | str,
-    protocol: str,
-    method: str | None = None,
-) -> Callable[[Sequence[Record]], list[Finding]]:
-    """A decision that takes one data set after the other.
-
-    ``rule``: from the runs on one data set to a verdict and its numbers; ``method``: only runs of
-    this figure, protocol and method count. For ``Claim.decide``.
+def of_each(rule: Rule, *, figure: int | str, protocol: str, method: str | None = None) -> Decision:
+    """A decision on one data set after the other, from runs of a figure, protocol and method.
 
     >>> decide = of_each(lambda runs: (HELD, f"{len(runs)} runs"), figure=3, protocol="fair")
     >>> decide([])
@@ -117,5 +130,21 @@ def of_each(
     def decide(records: Sequence[Record]) -> list[Finding]:
         chosen = by_data(select(records, figure=figure, protocol=protocol, method=method))
         return [Finding(name, protocol, *rule(runs)) for name, runs in chosen.items()]
+
+    return decide
+
+
+def of_tasks(rule: Rule, *tasks: str, kind: str | None = None) -> Decision:
+    """A decision on one data set after the other, from runs of some tasks.
+
+    ``kind``: "classification" or "regression": other data sets are left out.
+    """
+
+    def decide(records: Sequence[Record]) -> list[Finding]:
+        return [
+            Finding(name, "fair", *rule(runs))
+            for name, runs in by_data(of_task(records, *tasks)).items()
+            if kind is None or runs[0]["data"]["task"] == kind
+        ]
 
     return decide

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mercer_studies.queries import error, is_regression
+from mercer_studies.queries import Record, error, is_regression
 
 __all__ = [
     "TIE",
@@ -22,8 +21,6 @@ __all__ = [
     "price_along",
     "tie",
 ]
-
-Record = Mapping[str, Any]
 
 
 TIE = {"classification": 0.002, "regression": 0.02}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mercer_studies.blocks import Shown
 from mercer_studies.claims import PROTOCOLS, Claim
+from mercer_studies.queries import Record
 
 __all__ = ["Page", "Shown"]
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,12 @@ from mercer_studies.blocks import Section, Shown
 from mercer_studies.claims import Judgement, judge
 from mercer_studies.page import Page
 from mercer_studies.papers import PAPERS, get
+from mercer_studies.queries import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Report", "build", "load", "reduced"]
-
-Record = Mapping[str, Any]
 
 _KIND = "mercer reproduce"
 _DIGITS = 6  # significant digits of a reduced record: claims and tables show at most four

@@ -23,10 +23,9 @@ from mercer_studies.blocks import (
 )
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, PROTOCOLS, Judgement
 from mercer_studies.page import Page
+from mercer_studies.queries import Record
 
 __all__ = ["again", "beside", "claims", "data", "figures", "measured", "opening", "runs", "shows"]
-
-Record = Mapping[str, Any]
 
 _BADGES = {HELD: "good", PARTLY: "fair", NOT_HELD: "bad", NOT_TESTED: "none"}
 _NUMBER = re.compile(r"\d[\d.e+-]*")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from mercer_studies.asydsskl.figures import speedups
 from mercer_studies.asydsskl.grid import METHODS, ROBUST
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
+from mercer_studies.claims import NOT_TESTED, Claim, Found, graded, of_tasks
 from mercer_studies.measures import TIE, UNEVEN, is_lower, percent
-from mercer_studies.queries import by_data, error, is_regression, of_task
+from mercer_studies.queries import Record, error, is_regression
 
 __all__ = ["CLAIMS", "leaders"]
 
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
-Rule = Callable[[Sequence[Record]], Found]
 
 _OURS = "asydsskl"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
@@ -76,7 +72,7 @@ def _best_for_a_time(runs: Sequence[Record]) -> Found:
         for method in (_OURS, *reversed(others))
     )
     numbers = f"best of {budgets[0]:.2g} to {budgets[-1]:.3g} s: {said}; at the end {_ends(runs)}"
-    return (HELD if share >= 0.8 else PARTLY if share >= 0.4 else NOT_HELD), numbers
+    return graded(share >= 0.8, share >= 0.4), numbers
 
 
 def _steps_count(runs: Sequence[Record]) -> Found:
@@ -95,7 +91,7 @@ def _steps_count(runs: Sequence[Record]) -> Found:
         f"no worse for {percent(share)} of the times; at the end "
         f"{_by(one, end, 'objective'):.4g} against {_by(other, end, 'objective'):.4g}"
     )
-    return (HELD if share >= 0.8 else PARTLY if share >= 0.4 else NOT_HELD), numbers
+    return graded(share >= 0.8, share >= 0.4), numbers
 
 
 def _quickly(runs: Sequence[Record]) -> Found:
@@ -112,7 +108,7 @@ def _quickly(runs: Sequence[Record]) -> Found:
         good = reached <= least + _CLOSE["classification"]
         fair = reached <= least + 3 * _CLOSE["classification"]
         numbers = f"{percent(reached)} wrong; the least of all methods {percent(least)}"
-    return (HELD if good else PARTLY if fair else NOT_HELD), numbers
+    return graded(good, fair), numbers
 
 
 def _compact(runs: Sequence[Record]) -> Found:
@@ -126,7 +122,7 @@ def _compact(runs: Sequence[Record]) -> Found:
     sizes = {run["method"]: run["model_size"] for run in others}
     said = ", ".join(f"{METHODS[method]} {count:,}" for method, count in sizes.items())
     least = min(sizes.values())
-    verdict = HELD if size <= least / 2 else PARTLY if size < least else NOT_HELD
+    verdict = graded(size <= least / 2, size < least)
     return verdict, f"{size:.0f} features; {said}"
 
 
@@ -140,7 +136,7 @@ def _fastest(runs: Sequence[Record]) -> Found:
     order = sorted(slopes, key=lambda method: slopes[method])
     place = order.index(_OURS)
     said = ", ".join(f"{METHODS[method]} {1e6 * slopes[method]:.3g}" for method in order)
-    return (HELD if place == 0 else PARTLY if place == 1 else NOT_HELD), f"µs a row: {said}"
+    return graded(place == 0, place == 1), f"µs a row: {said}"
 
 
 def _by_size(runs: Sequence[Record]) -> Found:
@@ -156,7 +152,7 @@ def _by_size(runs: Sequence[Record]) -> Found:
         shares.append(times / sizes)
         said.append(f"{METHODS[run['method']]} {times:.3g} times for {sizes:.3g} times the size")
     near = [1 / 3 <= share <= 3 for share in shares]
-    return (HELD if all(near) else PARTLY if any(near) else NOT_HELD), "; ".join(said)
+    return graded(all(near), any(near)), "; ".join(said)
 
 
 # --- threads -----------------------------------------------------------------------------------
@@ -179,7 +175,7 @@ def _near_linear(runs: Sequence[Record]) -> Found:
     if run.get("remark"):
         return NOT_TESTED, f"{numbers}; on a machine {run['remark']}, {UNEVEN}"
     share = reached[most] / most
-    return (HELD if share >= _LINEAR else PARTLY if share >= _SOME else NOT_HELD), numbers
+    return graded(share >= _LINEAR, share >= _SOME), numbers
 
 
 def _delays_do_not_matter(runs: Sequence[Record]) -> Found:
@@ -200,7 +196,7 @@ def _delays_do_not_matter(runs: Sequence[Record]) -> Found:
         verdicts.append(worst <= _LOST)
     if not verdicts:
         return NOT_TESTED, "no run came to its end without delays"
-    return (HELD if verdicts[0] else PARTLY if any(verdicts) else NOT_HELD), "; ".join(said)
+    return graded(verdicts[0], any(verdicts)), "; ".join(said)
 
 
 # --- wrong targets -----------------------------------------------------------------------------
@@ -217,7 +213,7 @@ def _robust(runs: Sequence[Record]) -> Found:
     numbers = f"{percent(most)} wrong: {other} {percent(ours)}, {convex} {percent(theirs)}"
     numbers += f"; correntropy with σ = 3 {percent(wide)}" if np.isfinite(wide) else ""
     lower = is_lower(ours, theirs, runs[0])
-    return (HELD if ours <= 0.9 * theirs else PARTLY if lower else NOT_HELD), numbers
+    return graded(ours <= 0.9 * theirs, lower), numbers
 
 
 def _free(runs: Sequence[Record]) -> Found:
@@ -229,24 +225,10 @@ def _free(runs: Sequence[Record]) -> Found:
     wide = _mean(runs, "correntropy-wide", 0.0)
     numbers = f"{other} {percent(ours)}, {convex} {percent(theirs)}"
     numbers += f"; correntropy with σ = 3 {percent(wide)}" if np.isfinite(wide) else ""
-    return (HELD if ours <= 1.1 * theirs else PARTLY if ours <= 1.3 * theirs else NOT_HELD), numbers
+    return graded(ours <= 1.1 * theirs, ours <= 1.3 * theirs), numbers
 
 
 # --- small parts -------------------------------------------------------------------------------
-
-
-def _of(rule: Rule, *tasks: str, kind: str | None = None) -> Callable[..., list[Finding]]:
-    """A decision that takes the runs of some kinds on one data set after the other."""
-
-    def decide(records: Sequence[Record]) -> list[Finding]:
-        found = by_data(of_task(records, *tasks))
-        return [
-            Finding(name, "fair", *rule(runs))
-            for name, runs in found.items()
-            if kind in (None, runs[0]["data"]["task"])
-        ]
-
-    return decide
 
 
 def _ends(runs: Sequence[Record]) -> str:
@@ -282,14 +264,14 @@ CLAIMS = (
         "Figures 1a–1c",
         "AsyDSSKL has the best accuracy for most training times.",
         _TIMES.format("0.2 points of the best"),
-        _of(_best_for_a_time, "curve", kind="classification"),
+        of_tasks(_best_for_a_time, "curve", kind="classification"),
     ),
     Claim(
         "mse-for-time",
         "Figures 1d–1f",
         "AsyDSSKL always has the smallest mean squared error for a training time.",
         _TIMES.format("2 % of the least error"),
-        _of(_best_for_a_time, "curve", kind="regression"),
+        of_tasks(_best_for_a_time, "curve", kind="regression"),
     ),
     Claim(
         "a-minute",
@@ -297,7 +279,7 @@ CLAIMS = (
         "AsyDSSKL comes to a good value in less than 60 seconds.",
         "By then it is within one point, or 10 % of the mean squared error, of the best point of "
         "any curve; three times as far is held in part.",
-        _of(_quickly, "curve"),
+        of_tasks(_quickly, "curve"),
     ),
     Claim(
         "compact",
@@ -305,7 +287,7 @@ CLAIMS = (
         "The model is compact.",
         "It has at most half as many features as the smallest rival has support vectors or "
         "features; fewer at all is held in part.",
-        _of(_compact, "curve"),
+        of_tasks(_compact, "curve"),
     ),
     Claim(
         "steps",
@@ -313,7 +295,7 @@ CLAIMS = (
         "Asynchronous doubly stochastic steps are an efficient way to solve its problem.",
         "At the same times its objective is within 1 % of, or below, that of coordinate descent on "
         "the same features, at four of five; two of five is held in part.",
-        _of(_steps_count, "curve"),
+        of_tasks(_steps_count, "curve"),
     ),
     Claim(
         "testing-time",
@@ -321,7 +303,7 @@ CLAIMS = (
         "The testing time of AsyDSSKL is the smallest.",
         "Seconds of answers against rows asked have the least slope; the second least is held in "
         "part.",
-        _of(_fastest, "answers"),
+        of_tasks(_fastest, "answers"),
     ),
     Claim(
         "testing-size",
@@ -329,7 +311,7 @@ CLAIMS = (
         "Testing times follow the sizes of the models.",
         "Of all models that this library asks: slope over size is within a factor of three of "
         "AsyDSSKL's; of some of them is held in part.",
-        _of(_by_size, "answers"),
+        of_tasks(_by_size, "answers"),
     ),
     Claim(
         "threads",
@@ -337,7 +319,7 @@ CLAIMS = (
         "Threads speed AsyDSSKL up nearly linearly.",
         "With as many threads as there are of the paper's, the target is reached at least 0.75 "
         "times as many times faster; 0.6 is held in part.",
-        _of(_near_linear, "measured", "delayed"),
+        of_tasks(_near_linear, "measured", "delayed"),
     ),
     Claim(
         "delays",
@@ -345,7 +327,7 @@ CLAIMS = (
         "With steps short enough, weights read late cost nothing.",
         f"Simulated: under delays of up to {_DELAY} steps the least γ takes at most {_LOST} times "
         "the loops of none; another γ alone is held in part.",
-        _of(_delays_do_not_matter, "measured", "delayed"),
+        of_tasks(_delays_do_not_matter, "measured", "delayed"),
     ),
     Claim(
         ROBUST,
@@ -353,14 +335,14 @@ CLAIMS = (
         "Losses that are not convex bear wrong targets.",
         "With the most of them the error is at most 0.9 times that of the convex loss; less at all "
         "is held in part.",
-        _of(_robust, "robust"),
+        of_tasks(_robust, "robust"),
     ),
     Claim(
         "right-targets",
         _WRONG,
         "They cost nothing where all targets are right.",
         "Then the error is at most 1.1 times that of the convex loss; 1.3 is held in part.",
-        _of(_free, "robust"),
+        of_tasks(_free, "robust"),
     ),
 )
 """The claims, in the order of the paper; the last two are ours, about the losses it is for."""

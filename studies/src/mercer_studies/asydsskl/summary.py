@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from mercer_studies.asydsskl.claims import leaders
 from mercer_studies.asydsskl.figures import curves, speedups
 from mercer_studies.asydsskl.grid import METHODS
 from mercer_studies.asydsskl.robustness import LOSSES
-from mercer_studies.queries import by_data, error, listing, of_task, training_rows
+from mercer_studies.queries import Record, by_data, error, listing, of_task, training_rows
 
 __all__ = ["shows"]
-
-Record = Mapping[str, Any]
 
 _PAPER, _OWN, _DESCENT = "asydsskl", "asydsskl-own", "working-set"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")

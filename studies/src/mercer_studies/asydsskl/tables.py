@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,9 @@ import numpy as np
 from mercer_studies.asydsskl.figures import curves, speedups
 from mercer_studies.asydsskl.grid import METHODS
 from mercer_studies.asydsskl.robustness import LOSSES
-from mercer_studies.queries import by_data, data_kind, error, is_regression, of_task
+from mercer_studies.queries import Record, by_data, data_kind, error, is_regression, of_task
 
 __all__ = ["measured"]
-
-Record = Mapping[str, Any]
 
 
 def measured(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mercer_studies.block_descent.scaling import ENGINE
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
+from mercer_studies.claims import HELD, NOT_TESTED, PARTLY, Claim, graded, of_tasks
 from mercer_studies.lines import AID, draw_line, legend_key
 from mercer_studies.panels import about, columns, filled, legend, thousands, titled, with_paper_name
-from mercer_studies.queries import Record, by_data, of_task
+from mercer_studies.queries import Record, of_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,7 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
     said = ", ".join(f"{rise:.2f} ({name})" for name, rise in rises.items())
     numbers = f"{PAPERS_MACHINES[1]} machines take so many times as long as 8: {said}"
     most = max(rises.values())
-    verdict = HELD if most <= CLOSE else PARTLY if most <= NEAR else NOT_HELD
+    verdict = graded(most <= CLOSE, most <= NEAR)
     real, model = (points(run, simulated=flag, link=ENGINE) for flag in (False, True))
     for count in sorted(set(real) & set(model) - {1}):
         off = real[count] / model[count]
@@ -122,11 +122,6 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
     return verdict, numbers
 
 
-def _decide(records: Sequence[Record]) -> list[Finding]:
-    found = by_data(of_task(records, "scaling"))
-    return [Finding(name, "fair", *_flat(runs)) for name, runs in found.items()]
-
-
 CLAIM = Claim(
     "weak-scaling",
     5,
@@ -135,7 +130,7 @@ CLAIM = Claim(
     "Simulated from one measured machine, over the engine as measured and over 10 Gb/s, 128 "
     f"take at most {CLOSE} times as long as 8; up to {NEAR} times is held in part, and so is a "
     f"simulation that measured machines exceed by more than {CLOSE} times.",
-    _decide,
+    of_tasks(_flat, "scaling"),
 )
 """Section 5.5; the paper's figure has no numbers in its text."""
 

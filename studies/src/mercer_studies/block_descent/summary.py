@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from mercer_studies.block_descent.figures import error_at
 from mercer_studies.block_descent.grid import METHODS, SCALES
 from mercer_studies.block_descent.tables import shown_error
 from mercer_studies.measures import duration, power_law
-from mercer_studies.queries import by_data, of_task, training_rows
+from mercer_studies.queries import Record, by_data, of_task, training_rows
 
 __all__ = ["shows"]
-
-Record = Mapping[str, Any]
 
 
 def shows(records: Sequence[Record]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_OF, PAPER_DATA, SAID
 from mercer_studies.block_descent.scaling_figures import table as scaling_table
 from mercer_studies.measures import milliseconds
-from mercer_studies.queries import by_data, data_kind, is_regression, of_task
+from mercer_studies.queries import Record, by_data, data_kind, is_regression, of_task
 
 __all__ = ["measured", "shown_error"]
 
-Record = Mapping[str, Any]
 Table = dict[str, Any]
 
 _MODEL = {"exact": "exact", "nystroem": "nystroem", "features": "fourier"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mercer_studies.queries import (
+    Record,
     best_by_size,
     by_data,
     data_kind,
@@ -29,8 +29,6 @@ LOST_LAST = frozenset({"letter"})
 ends at 96.40 %, which is the share of the rows of all other classes, where ours ends at 100 %."""
 
 _POINT, _SHARE = 0.01, 0.03  # near: within one point of accuracy, or 3 % of the relative error
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from mercer_studies.measures import duration, power_law
 from mercer_studies.queries import (
     METHODS,
+    Record,
     by_data,
     error,
     exact_kernel,
@@ -22,8 +23,6 @@ from mercer_studies.random_binning.speedup_figures import MODES, curves, guarant
 from mercer_studies.theory import binning_bound
 
 __all__ = ["shows", "tables"]
-
-Record = Mapping[str, Any]
 
 _FEATURES = {"binning": "random binning", "fourier": "random Fourier"}
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from mercer_studies.queries import by_data, data_kind, is_regression, paper_name, score, select
+from mercer_studies.queries import (
+    Record,
+    by_data,
+    data_kind,
+    is_regression,
+    paper_name,
+    score,
+    select,
+)
 from mercer_studies.sparse_features.figures import chosen, rms, shown
 from mercer_studies.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
 
 __all__ = ["beside", "measured"]
-
-Record = Mapping[str, Any]
 
 _NUMBERS = tuple(range(3, 10))  # columns of our own tables
 _POINT, _SHARE = 0.01, 0.1  # near: within a point of accuracy, or 10 % of the error

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from mercer_studies.queries import by_data, error, select
+from mercer_studies.queries import Record, by_data, error, select
 from mercer_studies.tefm.claims import EXPONENTS, exponents, kernel_errors, shares_of
 from mercer_studies.tefm.figures import bounded_runs
 from mercer_studies.tefm.grid import METHODS, SOURCES
 from mercer_studies.tefm.tables import points
 
 __all__ = ["shows"]
-
-Record = Mapping[str, Any]
 
 _TEFM = ("tefm-g0", "tefm-g", "tefm-s")
 _LANDMARKS = ("nystroem", "rpcholesky")
