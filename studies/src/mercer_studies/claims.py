@@ -134,17 +134,17 @@ def of_each(rule: Rule, *, figure: int | str, protocol: str, method: str | None 
     return decide
 
 
-def of_tasks(rule: Rule, *tasks: str, kind: str | None = None) -> Decision:
+def of_tasks(rule: Rule, *tasks: str, kinds: Sequence[str] = ()) -> Decision:
     """A decision on one data set after the other, from runs of some tasks.
 
-    ``kind``: "classification" or "regression": other data sets are left out.
+    ``kinds``: of "classification" and "regression"; other data sets are left out; () takes all.
     """
 
     def decide(records: Sequence[Record]) -> list[Finding]:
         return [
             Finding(name, "fair", *rule(runs))
             for name, runs in by_data(of_task(records, *tasks)).items()
-            if kind is None or runs[0]["data"]["task"] == kind
+            if not kinds or runs[0]["data"]["task"] in kinds
         ]
 
     return decide

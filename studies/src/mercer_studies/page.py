@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mercer_studies.blocks import Shown
 from mercer_studies.claims import PROTOCOLS, Claim
-from mercer_studies.queries import Record
+from mercer_studies.queries import Record, by_data
 
-__all__ = ["Page", "Shown"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Drawing", "Page", "Shown", "drawn"]
+
+
+class Drawing(NamedTuple):
+    """A figure of a page; ``{data}`` in the text for readers who do not see it names the data."""
+
+    title: str
+    draw: Callable[[Sequence[Record]], Figure]
+    runs: Callable[[Sequence[Record]], Sequence[Record]]
+    alt: str
+    caption: str
+
+
+def drawn(
+    drawings: Sequence[Drawing], records: Sequence[Record], reference: object = None
+) -> list[Shown]:
+    """The figures that the records hold runs of."""
+    found = []
+    for one in drawings:
+        runs = one.runs(records)
+        if runs:
+            names = ", ".join(by_data(runs)) if "{data}" in one.alt else ""
+            alt = one.alt.replace("{data}", names)
+            found.append(Shown(one.title, one.draw(records), alt, one.caption))
+    return found
 
 
 @dataclass(frozen=True)

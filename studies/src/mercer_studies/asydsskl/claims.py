@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -257,6 +258,8 @@ _TIMES = (
     "part."
 )
 _WRONG = "Wrong targets"
+_KINDS = ("classification", "regression")
+_of = partial(of_tasks, kinds=_KINDS)
 
 CLAIMS = (
     Claim(
@@ -264,14 +267,14 @@ CLAIMS = (
         "Figures 1a–1c",
         "AsyDSSKL has the best accuracy for most training times.",
         _TIMES.format("0.2 points of the best"),
-        of_tasks(_best_for_a_time, "curve", kind="classification"),
+        _of(_best_for_a_time, "curve", kinds=_KINDS[:1]),
     ),
     Claim(
         "mse-for-time",
         "Figures 1d–1f",
         "AsyDSSKL always has the smallest mean squared error for a training time.",
         _TIMES.format("2 % of the least error"),
-        of_tasks(_best_for_a_time, "curve", kind="regression"),
+        _of(_best_for_a_time, "curve", kinds=_KINDS[1:]),
     ),
     Claim(
         "a-minute",
@@ -279,7 +282,7 @@ CLAIMS = (
         "AsyDSSKL comes to a good value in less than 60 seconds.",
         "By then it is within one point, or 10 % of the mean squared error, of the best point of "
         "any curve; three times as far is held in part.",
-        of_tasks(_quickly, "curve"),
+        _of(_quickly, "curve"),
     ),
     Claim(
         "compact",
@@ -287,7 +290,7 @@ CLAIMS = (
         "The model is compact.",
         "It has at most half as many features as the smallest rival has support vectors or "
         "features; fewer at all is held in part.",
-        of_tasks(_compact, "curve"),
+        _of(_compact, "curve"),
     ),
     Claim(
         "steps",
@@ -295,7 +298,7 @@ CLAIMS = (
         "Asynchronous doubly stochastic steps are an efficient way to solve its problem.",
         "At the same times its objective is within 1 % of, or below, that of coordinate descent on "
         "the same features, at four of five; two of five is held in part.",
-        of_tasks(_steps_count, "curve"),
+        _of(_steps_count, "curve"),
     ),
     Claim(
         "testing-time",
@@ -303,7 +306,7 @@ CLAIMS = (
         "The testing time of AsyDSSKL is the smallest.",
         "Seconds of answers against rows asked have the least slope; the second least is held in "
         "part.",
-        of_tasks(_fastest, "answers"),
+        _of(_fastest, "answers"),
     ),
     Claim(
         "testing-size",
@@ -311,7 +314,7 @@ CLAIMS = (
         "Testing times follow the sizes of the models.",
         "Of all models that this library asks: slope over size is within a factor of three of "
         "AsyDSSKL's; of some of them is held in part.",
-        of_tasks(_by_size, "answers"),
+        _of(_by_size, "answers"),
     ),
     Claim(
         "threads",
@@ -319,7 +322,7 @@ CLAIMS = (
         "Threads speed AsyDSSKL up nearly linearly.",
         "With as many threads as there are of the paper's, the target is reached at least 0.75 "
         "times as many times faster; 0.6 is held in part.",
-        of_tasks(_near_linear, "measured", "delayed"),
+        _of(_near_linear, "measured", "delayed"),
     ),
     Claim(
         "delays",
@@ -327,7 +330,7 @@ CLAIMS = (
         "With steps short enough, weights read late cost nothing.",
         f"Simulated: under delays of up to {_DELAY} steps the least γ takes at most {_LOST} times "
         "the loops of none; another γ alone is held in part.",
-        of_tasks(_delays_do_not_matter, "measured", "delayed"),
+        _of(_delays_do_not_matter, "measured", "delayed"),
     ),
     Claim(
         ROBUST,
@@ -335,14 +338,14 @@ CLAIMS = (
         "Losses that are not convex bear wrong targets.",
         "With the most of them the error is at most 0.9 times that of the convex loss; less at all "
         "is held in part.",
-        of_tasks(_robust, "robust"),
+        _of(_robust, "robust"),
     ),
     Claim(
         "right-targets",
         _WRONG,
         "They cost nothing where all targets are right.",
         "Then the error is at most 1.1 times that of the convex loss; 1.3 is held in part.",
-        of_tasks(_free, "robust"),
+        _of(_free, "robust"),
     ),
 )
 """The claims, in the order of the paper; the last two are ours, about the losses it is for."""

@@ -63,8 +63,7 @@ def _objectives(records: Sequence[Record]) -> Iterator[str]:
             lower = [name for name, is_lower in pairs if is_lower]
             yield (
                 f"Coordinate descent ends at a lower objective than {_NAMES[method]} on "
-                f"{len(lower)} of {len(pairs)} data sets whose λ leaves features"
-                f"{listing(lower)}."
+                f"{len(lower)} of {len(pairs)} data sets whose λ leaves features{listing(lower)}."
             )
 
 
