@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,7 +16,7 @@ from mercer.compare.records import describe_data
 from mercer.datasets import Dataset, Split
 from mercer_studies.inputs import GENERATED, generated
 
-__all__ = ["Loaded", "Source", "drawn", "names_in_paper"]
+__all__ = ["Loaded", "Source", "drawn", "names_in_paper", "remembered"]
 
 _PATIENCE = 5  # seconds in which the home of a data set must answer
 _ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
@@ -71,6 +71,22 @@ class Source:
         return generated(self.name) if self.is_generated else datasets.load(self.catalogue_name)
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def remembered(method: Method) -> Method:
+    """Method of a ``Loaded`` that works out its result once for given arguments."""
+
+    @wraps(method)
+    def result(self: Loaded, *args: Any) -> Any:
+        key = method.__name__, *args
+        if key not in self._known:
+            self._known[key] = method(self, *args)
+        return self._known[key]
+
+    return cast(Method, result)
+
+
 class Loaded:
     """A data set in its training and test rows."""
 
@@ -78,6 +94,7 @@ class Loaded:
         self.source, self.n_jobs = source, n_jobs
         self.task = data.task
         self._data, self._parts = data, parts
+        self._known: dict[tuple[Any, ...], Any] = {}
 
     def describe(self) -> dict[str, Any]:
         """Entries of a record on the data."""

@@ -22,7 +22,7 @@ from mercer.solvers import CoordinateDescent, PairwiseCD
 from mercer_studies import sources
 from mercer_studies.asydsskl.machines import dual_of, responses_of, selected
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn
+from mercer_studies.sources import drawn, remembered
 
 __all__ = ["Chosen", "Loaded", "Source", "Subset", "error_of", "load", "score_of"]
 
@@ -86,54 +86,45 @@ class Loaded(sources.Loaded):
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
         super().__init__(source, data, parts, n_jobs)
         self.task = source.task
-        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
-        self._widths: dict[tuple[int | None, int], tuple[float, float]] = {}
-        self._chosen: dict[tuple[int | None, int], Chosen] = {}
 
     @property
     def loss(self) -> Loss:
         """Loss of the paper: logistic for classes, correntropy for class numbers."""
         return Correntropy() if self.task == "regression" else Logistic()
 
+    @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
         """Random training and test rows, scaled by the training rows."""
-        key = rows, test_rows
-        if key not in self._subsets:
-            parts = self._parts
-            kept = drawn(parts.X_train.shape[0], rows)
-            held = drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = parts.X_train[kept], parts.X_test[held]
-            if not sparse.issparse(X):
-                X, X_test = scaled(X, X_test, self.source.inputs)
-            y, y_test, spread = self._targets(parts.y_train[kept], parts.y_test[held])
-            X, X_test = (part.astype(np.float32) for part in (X, X_test))
-            self._subsets[key] = Subset(X, y, X_test, y_test, spread)
-        return self._subsets[key]
+        parts = self._parts
+        kept = drawn(parts.X_train.shape[0], rows)
+        held = drawn(parts.X_test.shape[0], test_rows)
+        X, X_test = parts.X_train[kept], parts.X_test[held]
+        if not sparse.issparse(X):
+            X, X_test = scaled(X, X_test, self.source.inputs)
+        y, y_test, spread = self._targets(parts.y_train[kept], parts.y_test[held])
+        X, X_test = (part.astype(np.float32) for part in (X, X_test))
+        return Subset(X, y, X_test, y_test, spread)
 
+    @remembered
     def chosen(self, rows: int | None, fitted: int) -> Chosen:
         """Settings by validation on some training rows: λ on all, γ and C on half of them."""
-        key = rows, fitted
-        if key not in self._chosen:
-            some = self.subset(rows, 1)
-            parts, few = _parted(some, fitted), _parted(some, fitted // 2)
-            since = time.perf_counter()
-            with warnings.catch_warnings():  # what worse settings warn of is nobody's concern
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                gamma, multiple = self.width(rows, fitted)
-                alpha = squared = self._alpha(parts, gamma, self.loss)
-                if self.task == "regression":
-                    squared = self._alpha(parts, gamma, Squared())
-                C = self._strength(few, gamma)
-            seconds = time.perf_counter() - since
-            self._chosen[key] = Chosen(gamma, multiple, alpha, squared, C, seconds)
-        return self._chosen[key]
+        some = self.subset(rows, 1)
+        parts, few = _parted(some, fitted), _parted(some, fitted // 2)
+        since = time.perf_counter()
+        with warnings.catch_warnings():  # what worse settings warn of is nobody's concern
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            gamma, multiple = self.width(rows, fitted)
+            alpha = squared = self._alpha(parts, gamma, self.loss)
+            if self.task == "regression":
+                squared = self._alpha(parts, gamma, Squared())
+            C = self._strength(few, gamma)
+        seconds = time.perf_counter() - since
+        return Chosen(gamma, multiple, alpha, squared, C, seconds)
 
+    @remembered
     def width(self, rows: int | None, fitted: int) -> tuple[float, float]:
         """γ, and the same as a multiple of the median rule's."""
-        key = rows, fitted
-        if key not in self._widths:
-            self._widths[key] = self._width(_parted(self.subset(rows, 1), fitted // 2))
-        return self._widths[key]
+        return self._width(_parted(self.subset(rows, 1), fitted // 2))
 
     def describe(self) -> dict[str, Any]:
         """Entries of a record on the data."""

@@ -18,7 +18,7 @@ from mercer.datasets.registry import Prepared
 from mercer.kernels import Kernel, Linear
 from mercer_studies import sources
 from mercer_studies.inputs import GENERATED, scaled
-from mercer_studies.sources import drawn
+from mercer_studies.sources import drawn, remembered
 
 __all__ = ["ORDERS", "REVIEWS", "STOP_WORDS", "Chosen", "Loaded", "Source", "Subset", "load"]
 
@@ -112,48 +112,40 @@ class Loaded(sources.Loaded):
 
     source: Source
 
-    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        super().__init__(source, data, parts, n_jobs)
-        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
-        self._chosen: dict[int, Chosen] = {}
-
+    @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
         """Random training and test rows, scaled or counted by the training rows."""
-        key = rows, test_rows
-        if key not in self._subsets:
-            parts = self._parts
-            kept = drawn(parts.X_train.shape[0], rows)
-            held = drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = parts.X_train[kept], parts.X_test[held]
-            values, y = np.unique(parts.y_train[kept], return_inverse=True)
-            y_test = np.searchsorted(values, parts.y_test[held])
-            texts: tuple[Any, Any] = (None, None)
-            if self.source.is_text:
-                texts = X, X_test
-                X, X_test = counted(X, X_test)
-            else:
-                X, X_test = scaled(X, X_test, self.source.inputs)
-            X, X_test = (part.astype(np.float32) for part in (X, X_test))
-            Y = _signs(y, len(values))
-            self._subsets[key] = Subset(X, X_test, Y, y, y_test, values, *texts)
-        return self._subsets[key]
+        parts = self._parts
+        kept = drawn(parts.X_train.shape[0], rows)
+        held = drawn(parts.X_test.shape[0], test_rows)
+        X, X_test = parts.X_train[kept], parts.X_test[held]
+        values, y = np.unique(parts.y_train[kept], return_inverse=True)
+        y_test = np.searchsorted(values, parts.y_test[held])
+        texts: tuple[Any, Any] = (None, None)
+        if self.source.is_text:
+            texts = X, X_test
+            X, X_test = counted(X, X_test)
+        else:
+            X, X_test = scaled(X, X_test, self.source.inputs)
+        X, X_test = (part.astype(np.float32) for part in (X, X_test))
+        Y = _signs(y, len(values))
+        return Subset(X, X_test, Y, y, y_test, values, *texts)
 
+    @remembered
     def chosen(self, fitted: int) -> Chosen:
         """γ and λ with which the exact kernel on some training rows does well on others."""
-        if fitted not in self._chosen:
-            some = self.subset(fitted, 1)
-            cut = int(_FITTED * len(some.y))
-            tried = [
-                (self._error_of(some, responses, some.y[cut:]), kernel, alpha)
-                for kernel in self._kernels(some.X)
-                for alpha, responses in _ridges(kernel, some.X, some.Y, cut)
-            ]
-            least = min(error for error, _, _ in tried)
-            good = [one for one in tried if one[0] <= _NEAR * least]
-            _, kernel, alpha = max(good, key=lambda one: one[2])
-            gamma = getattr(kernel, "gamma", None)
-            self._chosen[fitted] = Chosen(kernel, None if gamma is None else float(gamma), alpha)
-        return self._chosen[fitted]
+        some = self.subset(fitted, 1)
+        cut = int(_FITTED * len(some.y))
+        tried = [
+            (self._error_of(some, responses, some.y[cut:]), kernel, alpha)
+            for kernel in self._kernels(some.X)
+            for alpha, responses in _ridges(kernel, some.X, some.Y, cut)
+        ]
+        least = min(error for error, _, _ in tried)
+        good = [one for one in tried if one[0] <= _NEAR * least]
+        _, kernel, alpha = max(good, key=lambda one: one[2])
+        gamma = getattr(kernel, "gamma", None)
+        return Chosen(kernel, None if gamma is None else float(gamma), alpha)
 
     def strength(self, kernel: Kernel, fitted: int) -> float:
         """λ with which another kernel does best, on the same rows."""

@@ -13,12 +13,11 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from mercer import datasets, kernels, maps
 from mercer.compare.metrics import scores
 from mercer.compare.records import quiet
-from mercer.datasets import Dataset, Split
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.maps import FeatureMap
 from mercer_studies import sources
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn
+from mercer_studies.sources import drawn, remembered
 
 __all__ = ["Loaded", "Source", "Subset", "Width", "dense_model", "feature_map", "load"]
 
@@ -66,23 +65,17 @@ class Width:
 class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once."""
 
-    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        super().__init__(source, data, parts, n_jobs)
-        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
-        self._widths: dict[tuple[Any, ...], Width] = {}
-
+    @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
         """Random training and test rows, scaled by the training rows."""
-        key = rows, test_rows
-        if key not in self._subsets:
-            parts = self._parts
-            kept = drawn(parts.X_train.shape[0], rows)
-            held = drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = scaled(parts.X_train[kept], parts.X_test[held], self.source.inputs)
-            y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
-            self._subsets[key] = Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
-        return self._subsets[key]
+        parts = self._parts
+        kept = drawn(parts.X_train.shape[0], rows)
+        held = drawn(parts.X_test.shape[0], test_rows)
+        X, X_test = scaled(parts.X_train[kept], parts.X_test[held], self.source.inputs)
+        y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
+        return Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
 
+    @remembered
     def width(self, kernel: str, rows: int | None, fitted: int, size: int) -> Width:
         """γ of a kernel by cross-validation with random features, on some of the training rows.
 
@@ -90,20 +83,17 @@ class Loaded(sources.Loaded):
         """
         if kernel == "perceptron":
             return Width(None)
-        key = kernel, rows, fitted, size
-        if key not in self._widths:
-            some = self.subset(rows, 1)
-            chosen = drawn(self._parts.X_train.shape[0], rows)[:fitted]
-            order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
-            X, y = some.X[order], some.y[order]
-            since = time.perf_counter()
-            scale = float(kernels.get(kernel).resolve(some.X).gamma)
-            with quiet():  # what a worse width warns of is nobody's concern
-                errors = {i: self._error(kernel, scale * 2.0**i, X, y, size) for i in _EXPONENTS}
-            best = min(errors, key=lambda i: errors[i])
-            seconds = time.perf_counter() - since
-            self._widths[key] = Width(scale * 2.0**best, 2.0**best, errors[best], seconds)
-        return self._widths[key]
+        some = self.subset(rows, 1)
+        chosen = drawn(self._parts.X_train.shape[0], rows)[:fitted]
+        order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
+        X, y = some.X[order], some.y[order]
+        since = time.perf_counter()
+        scale = float(kernels.get(kernel).resolve(some.X).gamma)
+        with quiet():  # what a worse width warns of is nobody's concern
+            errors = {i: self._error(kernel, scale * 2.0**i, X, y, size) for i in _EXPONENTS}
+        best = min(errors, key=lambda i: errors[i])
+        seconds = time.perf_counter() - since
+        return Width(scale * 2.0**best, 2.0**best, errors[best], seconds)
 
     def _error(self, kernel: str, gamma: float, X: NDArray, y: NDArray, size: int) -> float:
         """Mean error over the folds; those of a series are not mixed."""

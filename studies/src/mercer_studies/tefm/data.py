@@ -15,11 +15,11 @@ from mercer import datasets
 from mercer.compare.methods import Method
 from mercer.compare.records import quiet
 from mercer.compare.selection import Choice, Selection
-from mercer.datasets import Dataset, Split
+from mercer.datasets import Dataset
 from mercer.kernels import Gaussian
 from mercer_studies import sources
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn
+from mercer_studies.sources import drawn, remembered
 from mercer_studies.theory import spread_ratio
 
 __all__ = ["Loaded", "Source", "Spectrum", "Subset", "is_at_hand", "load"]
@@ -83,66 +83,47 @@ class Loaded(sources.Loaded):
 
     source: Source
 
-    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        super().__init__(source, data, parts, n_jobs)
-        self._kernels: dict[int | None, tuple[Gaussian, NDArray, NDArray]] = {}
-        self._spectra: dict[int | None, Spectrum] = {}
-        self._subsets: dict[int | None, Subset] = {}
-        self._choices: dict[tuple[Any, ...], Choice] = {}
-
+    @remembered
     def kernel_matrix(self, rows: int | None) -> tuple[Gaussian, NDArray, NDArray]:
         """The kernel, so many training rows drawn at random and scaled, and their kernel matrix.
 
         The width σ of the kernel is the median distance between rows: γ = 1/(2σ²).
         """
-        if rows not in self._kernels:
-            X = self._parts.X_train[self._drawn(rows)]
-            X = scaled(X, X[:1], self.source.inputs)[0]
-            kernel = Gaussian(float(Gaussian("median").resolve(X).gamma) / 2)
-            self._kernels[rows] = kernel, X, kernel(X)
-        return self._kernels[rows]
+        X = self._parts.X_train[self._drawn(rows)]
+        X = scaled(X, X[:1], self.source.inputs)[0]
+        kernel = Gaussian(float(Gaussian("median").resolve(X).gamma) / 2)
+        return kernel, X, kernel(X)
 
+    @remembered
     def spectrum(self, rows: int | None) -> Spectrum:
         """Constants of that kernel matrix, and of ridge regression with it, for the theorems."""
-        if rows not in self._spectra:
-            K = self.kernel_matrix(rows)[2]
-            n = len(K)
-            responses = self._parts.y_train[self._drawn(rows)]
-            first = responses if responses.ndim == 1 else responses[:, 0]
-            y = np.unique(first, return_inverse=True)[1]
-            y = (y - y.mean()) / y.std()
-            solved = linalg.solve(K + LAM_N * np.eye(n), y, assume_a="pos", overwrite_a=True)
-            norm = float(eigsh(K, k=1, return_eigenvectors=False, v0=np.ones(n), tol=1e-6)[0])
-            least = 0.5 * LAM_N / n * float(y @ solved)
-            self._spectra[rows] = Spectrum(norm, spread_ratio(K), y, LAM_N / n, least)
-        return self._spectra[rows]
+        K = self.kernel_matrix(rows)[2]
+        n = len(K)
+        responses = self._parts.y_train[self._drawn(rows)]
+        first = responses if responses.ndim == 1 else responses[:, 0]
+        y = np.unique(first, return_inverse=True)[1]
+        y = (y - y.mean()) / y.std()
+        solved = linalg.solve(K + LAM_N * np.eye(n), y, assume_a="pos", overwrite_a=True)
+        norm = float(eigsh(K, k=1, return_eigenvectors=False, v0=np.ones(n), tol=1e-6)[0])
+        least = 0.5 * LAM_N / n * float(y @ solved)
+        return Spectrum(norm, spread_ratio(K), y, LAM_N / n, least)
 
+    @remembered
     def subset(self, rows: int | None) -> Subset:
         """Random training rows, and the test part, scaled by the training rows."""
-        if rows not in self._subsets:
-            kept, parts = self._drawn(rows), self._parts
-            X, X_test = scaled(parts.X_train[kept], parts.X_test, self.source.inputs)
-            y, y_test = self._responses
-            self._subsets[rows] = Subset(X, y[kept], X_test, y_test)
-        return self._subsets[rows]
+        kept, parts = self._drawn(rows), self._parts
+        X, X_test = scaled(parts.X_train[kept], parts.X_test, self.source.inputs)
+        y, y_test = self._responses
+        return Subset(X, y[kept], X_test, y_test)
 
+    @remembered
     def choice(self, method: Method, rows: int | None, selection_rows: int) -> Choice:
         """γ and λ of a method at its reference size, by a validation part of the training rows."""
-        key = method.name, method.reference, rows, selection_rows
-        if key not in self._choices:
-            some = self.subset(rows)
-            selection = Selection(
-                some.X,
-                some.y,
-                "regression",
-                seed=0,
-                max_rows=selection_rows,
-                scale=False,
-                n_jobs=self.n_jobs,
-            )
-            with quiet():  # what a worse choice warns of is nobody's concern
-                self._choices[key] = selection.choose(method)
-        return self._choices[key]
+        some = self.subset(rows)
+        limits: dict[str, Any] = {"max_rows": selection_rows, "n_jobs": self.n_jobs}
+        selection = Selection(some.X, some.y, "regression", seed=0, scale=False, **limits)
+        with quiet():  # what a worse choice warns of is nobody's concern
+            return selection.choose(method)
 
     def _drawn(self, rows: int | None) -> NDArray[np.int64]:
         return np.sort(drawn(self._parts.X_train.shape[0], rows))
