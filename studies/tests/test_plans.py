@@ -9,7 +9,7 @@ from mercer_studies.sources import Source
 
 
 def test_all_rows_are_no_limit():
-    plan = plans.Plan(Source("generated-regression", "Theirs"), lambda *_: None, 1)
+    plan = plans.Plan(Source("generated-regression", "Theirs"), None, Selected())
     n = GENERATED[0]
     assert [plan.at_most(rows) for rows in (None, 100, n, 2 * n)] == [n, 100, n, n]
     assert [plan.unless_all(rows) for rows in (None, 100, n, 2 * n)] == [None, 100, None, None]

@@ -15,6 +15,7 @@ __all__ = [
     "is_lower",
     "median_factor",
     "milliseconds",
+    "or_dash",
     "percent",
     "power_law",
     "price",
@@ -143,6 +144,11 @@ def percent(value: float) -> str:
     '12.3 %'
     """
     return f"{100 * value:.3g} %"
+
+
+def or_dash(value: float | None) -> str:
+    """Three digits of a number; a dash for None, infinite and NaN."""
+    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"
 
 
 def _logarithm(value: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,18 @@ from mercer_studies.queries import Record, by_data
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "Page", "Shown", "drawn"]
+__all__ = ["Drawing", "Page", "Shown", "Table", "drawn", "table"]
+
+
+Table = dict[str, Any]
+"""Arguments of ``blocks.Table`` and, of one beside the authors', the column of the ``verdict``."""
+
+
+def table(
+    caption: str, head: list[str], rows: list[Any], numbers: Iterable[int], **verdict: int
+) -> Table:
+    """A table of a page; ``numbers`` are the columns set flush right."""
+    return {"caption": caption, "head": head, "rows": rows, "numbers": tuple(numbers), **verdict}
 
 
 class Drawing(NamedTuple):
@@ -60,11 +71,11 @@ class Page:
     about: str
     claims: tuple[Claim, ...]
     figures: Callable[[Sequence[Record], Sequence[Record] | None], list[Shown]]
-    tables: Callable[[Sequence[Record], Sequence[Record]], list[dict[str, Any]]] | None = None
+    tables: Callable[[Sequence[Record], Sequence[Record]], list[Table]] | None = None
     tables_note: str = ""  # how to read these tables
     read_reference: Callable[[Any], list[dict[str, Any]]] | None = None
     protocols: tuple[str, ...] = tuple(PROTOCOLS)  # those that the paper is run under
-    measured: Callable[[Sequence[Record]], list[dict[str, Any]]] | None = None
+    measured: Callable[[Sequence[Record]], list[Table]] | None = None
     measured_note: str = ""  # how to read the tables of ``measured``
     published: Callable[[], list[dict[str, Any]]] | None = None
     shows: Callable[[Sequence[Record]], list[str]] | None = None

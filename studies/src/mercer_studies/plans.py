@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 from mercer_studies.papers import Selected
 from mercer_studies.runner import Cell, Stage
@@ -37,15 +37,26 @@ class Loading:
 class Plan:
     """The runs of a study on one data set; each paper's plan says which.
 
-    ``load``: from a source and a number of threads to what runs work on. ``name``: of the data.
+    ``sources``: those of the paper by name; ``load``: from a source and a number of threads to what
+    runs work on.
     """
 
-    def __init__(self, source: Any, load: Callable[..., Any], n_jobs: int | None):
-        self.source: Any = source
-        self.name: str = source.name
-        self._n_jobs = n_jobs
-        self._load = Loading(load, source, n_jobs)
+    sources: Mapping[str, Any]
+    load: Callable[..., Any]
+
+    def __init__(self, source: Any, scale: Any, selected: Selected):
+        self.source, self.name = source, str(source.name)
+        self._scale, self._selected, self._n_jobs = scale, selected, selected.n_jobs
         self._n, self._m, self._d = source.shape()
+
+    @classmethod
+    def each(cls, names: Iterable[str], scale: Any, selected: Selected) -> list[Self]:
+        """A plan for each of some data sets."""
+        return [cls(cls.sources[name], scale, selected) for name in names]
+
+    @cached_property
+    def _load(self) -> Loading:
+        return Loading(type(self).load, self.source, self._n_jobs)
 
     def at_most(self, rows: int | None) -> int:
         """``rows`` training rows, or all if there are fewer."""

@@ -18,6 +18,7 @@ __all__ = [
     "data_kind",
     "error",
     "exact_kernel",
+    "full_name",
     "gamma_sweep",
     "is_regression",
     "listing",
@@ -152,6 +153,12 @@ def data_kind(record: Record) -> str:
     if data.get("kind") == "stand-in":
         return f"a stand-in for {other}"
     return "generated" if data.get("kind") == "generated" else ""
+
+
+def full_name(record: Record) -> str:
+    """The name of the data, and their relation to the paper's in parentheses."""
+    kind = data_kind(record)
+    return f"{record['data']['name']} ({kind})" if kind else str(record["data"]["name"])
 
 
 def listing(names: Sequence[str]) -> str:

@@ -8,11 +8,4 @@ from mercer_studies.papers import Paper
 
 __all__ = ["PAPER"]
 
-PAPER = Paper(
-    name="asydsskl",
-    scales=tuple(SCALES),
-    protocols=PROTOCOLS,
-    figures=FIGURES,
-    datasets=tuple(SOURCES),
-    stages=stages,
-)
+PAPER = Paper("asydsskl", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mercer_studies.asydsskl import curves, prediction, robustness, shapes, speed
-from mercer_studies.asydsskl.data import Source, load
+from mercer_studies.asydsskl.data import load
 from mercer_studies.asydsskl.grid import (
     FIGURES,
     METHODS,
@@ -37,7 +37,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
 
     def plans(names: Iterable[str]) -> list[_Plan]:
         kept = [name for name in names if name in (selected.datasets or names)]
-        return [_Plan(SOURCES[name], scale, selected.n_jobs) for name in kept]
+        return _Plan.each(kept, scale, selected)
 
     found: list[Stage] = []
     notes: list[str] = []
@@ -73,9 +73,8 @@ def _figures(selected: Selected) -> set[int | str]:
 class _Plan(Plan):
     """Panels of both figures, and wrong targets."""
 
-    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale = scale
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def curves(self) -> Stage:
         """A panel of Figure 1, a to f."""

@@ -10,11 +10,5 @@ from mercer_studies.papers import Paper
 __all__ = ["PAPER"]
 
 PAPER = Paper(
-    name="block-descent",
-    scales=tuple(SCALES),
-    protocols=("fair",),
-    figures=FIGURES,
-    datasets=(*SOURCES, *SHAPES),
-    stages=stages,
-    tables=TABLES,
+    "block-descent", tuple(SCALES), ("fair",), FIGURES, (*SOURCES, *SHAPES), stages, TABLES
 )

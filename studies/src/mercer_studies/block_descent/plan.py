@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mercer_studies.block_descent import course, paths, rates, scaling
-from mercer_studies.block_descent.data import Loaded, Source, load
+from mercer_studies.block_descent.data import Loaded, load
 from mercer_studies.block_descent.grid import METHODS, SCALES, SOURCES, Scale
 from mercer_studies.papers import Selected
-from mercer_studies.plans import Plan, Run, called
+from mercer_studies.plans import Plan, Run, called, names_of
 from mercer_studies.runner import Cell, Stage
 
 __all__ = ["stages"]
@@ -34,11 +34,9 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
         _PATHS: scale.path_data,
         _RATES: scale.rate_data,
     }
-    for name in _ordered(kinds.values()):
-        if selected.datasets and name not in selected.datasets:
-            continue
-        plan = _Plan(SOURCES[name], scale, selected)
-        own = [part for part, names in kinds.items() if name in names and part in parts]
+    there = {name for names in kinds.values() for name in names}
+    for plan in _Plan.each(names_of(SOURCES, there, selected), scale, selected):
+        own = [part for part, names in kinds.items() if plan.name in names and part in parts]
         found += [plan.part(part) for part in own]
         notes += plan.limits() if own else []
     if _MACHINES in parts:
@@ -55,17 +53,11 @@ def _parts(selected: Selected) -> set[str]:
     return parts | {_TABLE_PARTS[number] for number in selected.tables}
 
 
-def _ordered(groups: Iterable[Sequence[str]]) -> list[str]:
-    there = {name for names in groups for name in names}
-    return [name for name in SOURCES if name in there]
-
-
 class _Plan(Plan):
     """Curves, sizes, paths, and systems that are solved directly."""
 
-    def __init__(self, source: Source, scale: Scale, selected: Selected):
-        super().__init__(source, load, selected.n_jobs)
-        self._scale = scale
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def part(self, part: str) -> Stage:
         """All runs of one kind."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mercer_studies import page
 from mercer_studies.block_descent.scaling import ENGINE
 from mercer_studies.claims import HELD, NOT_TESTED, PARTLY, Claim, graded, of_tasks
 from mercer_studies.lines import AID, draw_line, legend_key
@@ -54,7 +55,7 @@ def figure5(records: Iterable[Record]) -> Figure:
     return figure
 
 
-def table(records: Sequence[Record]) -> dict[str, Any]:
+def table(records: Sequence[Record]) -> page.Table:
     """A row for every point, measured and simulated."""
     rows = [
         [
@@ -90,7 +91,7 @@ def table(records: Sequence[Record]) -> dict[str, Any]:
     head = ["data", "inputs", "b", "machines", "what", "network", "s", "of one machine"]
     head += ["ms, rows of the block sent", "ms, tasks handed out", "MB on a path"]
     caption = "Figure 5: one block of the Gaussian kernel, as many rows on every machine"
-    return {"caption": caption, "head": head, "rows": rows, "numbers": (1, 2, 3, 6, 7, 8, 9, 10)}
+    return page.table(caption, head, rows, (1, 2, 3, 6, 7, 8, 9, 10))
 
 
 # --- the claim -------------------------------------------------------------------------------

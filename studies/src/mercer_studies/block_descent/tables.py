@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,12 +11,12 @@ from mercer_studies.block_descent.figures import PHASES, error_at
 from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_OF, PAPER_DATA, SAID
 from mercer_studies.block_descent.scaling_figures import table as scaling_table
-from mercer_studies.measures import milliseconds
-from mercer_studies.queries import Record, by_data, data_kind, is_regression, of_task
+from mercer_studies.measures import milliseconds, or_dash
+from mercer_studies.page import Table, table
+from mercer_studies.queries import Record, by_data, full_name, is_regression, of_task
 
 __all__ = ["measured", "shown_error"]
 
-Table = dict[str, Any]
 
 _MODEL = {"exact": "exact", "nystroem": "nystroem", "features": "fourier"}
 _COUNTS = (1, 8, MACHINES)  # machines
@@ -27,7 +26,7 @@ def measured(records: Sequence[Record]) -> list[Table]:
     """Our numbers, a table for each kind of run that there is, and the paper's beside them."""
     makers = (_costs, _rates, _storage, _said, _curves, _phases, _sizes, _paths, scaling_table)
     tables = (make(records) for make in makers)
-    return [table for table in tables if table["rows"]]
+    return [each for each in tables if each["rows"]]
 
 
 def _costs(records: Sequence[Record]) -> Table:
@@ -48,11 +47,11 @@ def _costs(records: Sequence[Record]) -> Table:
             run["n_outputs"],
             max(1, round(run["n_inputs"])),
         )
-        rows.append([_name(run), METHODS[method], *cells])
+        rows.append([full_name(run), METHODS[method], *cells])
     head = ["data", "system", "n", "p", "b", "k"]
     head += [f"flops, M = {machines}" for machines in _COUNTS]
     head += [f"GB sent, M = {MACHINES}", "the same, extended"]
-    return _table("Table 1: an epoch by the cost model", head, rows, range(2, len(head)))
+    return table("Table 1: an epoch by the cost model", head, rows, range(2, len(head)))
 
 
 def _cost_cells(
@@ -95,20 +94,20 @@ def _rates(records: Sequence[Record]) -> Table:
         at = run["gaps"].index(1e-3)
         rows.append(
             [
-                _name(run),
+                full_name(run),
                 "ln n / n" if run["strength"] == "theory" else f"{run['chosen']['alpha']:g}",
                 METHODS[run["method"]],
                 orders[0],
                 orders[2],
                 f"{run['n_features']:,}",
-                _or_dash(run["condition"]),
-                _or_dash(run["effective"] / run["smallest"] if run["smallest"] else None),
-                _or_dash(run["measured"][at]),
-                _or_dash(run["predicted"][at]),
-                _or_dash(run["predicted_old"][at]),
-                _or_dash(run["close"]),
-                _or_dash(run["accelerated"]["measured"][at]),
-                _or_dash(run["accelerated"]["close"]),
+                or_dash(run["condition"]),
+                or_dash(run["effective"] / run["smallest"] if run["smallest"] else None),
+                or_dash(run["measured"][at]),
+                or_dash(run["predicted"][at]),
+                or_dash(run["predicted_old"][at]),
+                or_dash(run["close"]),
+                or_dash(run["accelerated"]["measured"][at]),
+                or_dash(run["accelerated"]["close"]),
             ]
         )
     head = ["data", "λ", "system", "iterations (a)", "iterations (b)", "unknowns", "condition"]
@@ -118,7 +117,7 @@ def _rates(records: Sequence[Record]) -> Table:
         "Table 2: the paper's orders for (a) exponential and (b) polynomial decay, and conditions "
         "and epochs of our systems"
     )
-    return _table(caption, head, rows, range(5, len(head)))
+    return table(caption, head, rows, range(5, len(head)))
 
 
 def _storage(records: Sequence[Record]) -> Table:
@@ -140,7 +139,7 @@ def _storage(records: Sequence[Record]) -> Table:
         size = kernel_bytes(run["fitted_rows"])
         rows.append(
             [
-                _name(run),
+                full_name(run),
                 f"{run['fitted_rows']:,}",
                 "–" if d is None else f"{d:,}",
                 str(run["n_outputs"]),
@@ -149,12 +148,12 @@ def _storage(records: Sequence[Record]) -> Table:
             ]
         )
     head = ["data", "n", "d", "k", "kernel matrix, paper", "8 n² bytes"]
-    return _table("Table 3: data and their kernel matrices", head, rows, range(1, 6))
+    return table("Table 3: data and their kernel matrices", head, rows, range(1, 6))
 
 
 def _said(records: Sequence[Record]) -> Table:
     rows = [list(cell) for cell in SAID]
-    return _table("Numbers in the paper's text", ["data", "what", "the paper"], rows, (2,))
+    return table("Numbers in the paper's text", ["data", "what", "the paper"], rows, (2,))
 
 
 def _curves(records: Sequence[Record]) -> Table:
@@ -163,7 +162,7 @@ def _curves(records: Sequence[Record]) -> Table:
         course = run["course"]
         rows.append(
             [
-                _name(run),
+                full_name(run),
                 METHODS[run["method"]],
                 f"{run['n_features']:,}",
                 f"{run['seconds']['first_epoch']:.3g}",
@@ -171,7 +170,7 @@ def _curves(records: Sequence[Record]) -> Table:
                 f"{course['epoch'][-1]:g}",
                 *(shown_error(run, error_at(run, epoch)) for epoch in (1, 3)),
                 shown_error(run, error_at(run)),
-                _or_dash(run.get("likeliest")),
+                or_dash(run.get("likeliest")),
                 _strength(run),
             ]
         )
@@ -180,7 +179,7 @@ def _curves(records: Sequence[Record]) -> Table:
         seconds = f"{run['seconds']['fit']:.3g}"
         rows.append(
             [
-                _name(run),
+                full_name(run),
                 "linear model",
                 "–",
                 "–",
@@ -195,7 +194,7 @@ def _curves(records: Sequence[Record]) -> Table:
         )
     head = ["data", "system", "p", "s, first epoch", "s, all", "epochs"]
     head += ["error, 1", "error, 3", "error, last", "likeliest stars", "settings"]
-    return _table("Figure 1: curves", head, rows, range(2, 10))
+    return table("Figure 1: curves", head, rows, range(2, 10))
 
 
 def _phases(records: Sequence[Record]) -> Table:
@@ -205,10 +204,10 @@ def _phases(records: Sequence[Record]) -> Table:
             known = (run.get("phases") or {}).get(part)
             if known:
                 cells = (milliseconds(known.get(phase, 0.0)) for phase in PHASES)
-                rows.append([_name(run), METHODS[run["method"]], said, *cells])
+                rows.append([full_name(run), METHODS[run["method"]], said, *cells])
     head = ["data", "system", "epoch", *(label for label, _ in PHASES.values())]
     caption = "Figure 3: median milliseconds of a block"
-    return _table(caption, head, rows, range(3, len(head)))
+    return table(caption, head, rows, range(3, len(head)))
 
 
 def _sizes(records: Sequence[Record]) -> Table:
@@ -218,7 +217,7 @@ def _sizes(records: Sequence[Record]) -> Table:
         faster = ", accelerated" if run["task"] == "accelerated" else ""
         rows.append(
             [
-                _name(run),
+                full_name(run),
                 METHODS[run["method"]] + faster,
                 f"{run['size']:,}",
                 run["seed"],
@@ -230,13 +229,13 @@ def _sizes(records: Sequence[Record]) -> Table:
             ]
         )
     head = ["data", "system", "p", "trial", "error, 1 epoch", f"{EARLY} epochs", "last", "epochs"]
-    return _table("Figures 2 and 4", [*head, "residual", "s"], rows, range(2, 10))
+    return table("Figures 2 and 4", [*head, "residual", "s"], rows, range(2, 10))
 
 
 def _paths(records: Sequence[Record]) -> Table:
     rows = [
         [
-            _name(run),
+            full_name(run),
             METHODS[run["method"]],
             f"{run['n_features']:,}",
             len(run["alphas"]),
@@ -248,19 +247,10 @@ def _paths(records: Sequence[Record]) -> Table:
         for run in of_task(records, "path")
     ]
     head = ["data", "system", "p", "λ", "s, one", "s, all", "times", "difference"]
-    return _table("Several λ at once, two epochs", head, rows, range(2, 8))
+    return table("Several λ at once, two epochs", head, rows, range(2, 8))
 
 
 # --- small parts -------------------------------------------------------------------------------
-
-
-def _table(caption: str, head: list[str], rows: list[Any], numbers: Any) -> Table:
-    return {"caption": caption, "head": head, "rows": rows, "numbers": tuple(numbers)}
-
-
-def _name(run: Record) -> str:
-    kind = data_kind(run)
-    return f"{run['data']['name']} ({kind})" if kind else str(run["data"]["name"])
 
 
 def shown_error(run: Record, value: float) -> str:
@@ -277,7 +267,3 @@ def shown_error(run: Record, value: float) -> str:
 def _strength(run: Record) -> str:
     gamma, alpha = run["chosen"]["gamma"], run["chosen"]["alpha"]
     return f"λ {alpha:g}" + ("" if gamma is None else f", γ {gamma:.3g}")
-
-
-def _or_dash(value: float | None) -> str:
-    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"

@@ -8,11 +8,4 @@ from mercer_studies.random_binning.plan import stages
 
 __all__ = ["PAPER"]
 
-PAPER = Paper(
-    name="random-binning",
-    scales=tuple(SCALES),
-    protocols=PROTOCOLS,
-    figures=FIGURES,
-    datasets=tuple(SOURCES),
-    stages=stages,
-)
+PAPER = Paper("random-binning", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

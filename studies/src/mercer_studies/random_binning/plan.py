@@ -31,10 +31,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     scale = selected.scale_of(SCALES)
     protocols = selected.protocols or PROTOCOLS
     figures = selected.figures or FIGURES
-    plans = [
-        _Plan(SOURCES[name], scale, figures, selected.n_jobs)
-        for name in names_of(SOURCES, scale.datasets, selected)
-    ]
+    plans = _Plan.each(names_of(SOURCES, scale.datasets, selected), scale, selected)
     found: list[Stage] = []
     if 2 in figures:
         found.append(_example(selected.n_jobs))
@@ -53,9 +50,12 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
 class _Plan(Plan):
     """Random binning, its rivals and the exact kernel under both protocols, and theorem 1."""
 
-    def __init__(self, source: Source, scale: Scale, figures: Sequence[int], n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale, self._figures = scale, set(figures)
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
+
+    def __init__(self, source: Source, scale: Scale, selected: Selected):
+        super().__init__(source, scale, selected)
+        self._figures = set(selected.figures or FIGURES)
         self._largest = source.largest if scale.limited else {}
         self._exact_rows = self._rows_within("exact", scale.exact_rows)
         self._sigma_rows = self._rows_within("search", scale.sigma_rows)

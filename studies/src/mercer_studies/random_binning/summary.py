@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from mercer_studies.measures import duration, power_law
+from mercer_studies.page import Table, table
 from mercer_studies.queries import (
     METHODS,
     Record,
@@ -33,7 +33,7 @@ def shows(records: Sequence[Record]) -> list[str]:
     return [sentence for part in parts for sentence in part(records)]
 
 
-def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
+def tables(records: Sequence[Record]) -> list[Table]:
     """Errors on equal terms, and the speed-ups of Figure 6."""
     return [_errors(records), _speedups(records)]
 
@@ -126,7 +126,7 @@ def _means(runs: Sequence[Record]) -> dict[str, dict[int | None, tuple[float, fl
     }
 
 
-def _errors(records: Sequence[Record]) -> dict[str, Any]:
+def _errors(records: Sequence[Record]) -> Table:
     known = by_data(select(records, figure=5, protocol="fair"))
     sizes = sorted({run["size"] for runs in known.values() for run in runs if run["size"]})
     rows = []
@@ -137,12 +137,9 @@ def _errors(records: Sequence[Record]) -> dict[str, Any]:
                 continue
             cells = (_cell(found[size]) if size in found else "–" for size in sizes)
             rows.append([name, METHODS[method], *cells, "–"])
-    return {
-        "caption": "Test error on equal terms by grids or columns, mean ± deviation over the seeds",
-        "head": ["data", "method", *map(str, sizes), "whole kernel"],
-        "rows": rows,
-        "numbers": tuple(range(2, len(sizes) + 3)),
-    }
+    caption = "Test error on equal terms by grids or columns, mean ± deviation over the seeds"
+    head = ["data", "method", *map(str, sizes), "whole kernel"]
+    return table(caption, head, rows, range(2, len(head)))
 
 
 def _cell(found: tuple[float, float, int]) -> str:
@@ -151,7 +148,7 @@ def _cell(found: tuple[float, float, int]) -> str:
     return f"{said} %"
 
 
-def _speedups(records: Sequence[Record]) -> dict[str, Any]:
+def _speedups(records: Sequence[Record]) -> Table:
     rows = []
     for kind, unit in (("measured", "seconds"), ("simulated", "rounds")):
         for run in curves(records, kind):
@@ -170,13 +167,8 @@ def _speedups(records: Sequence[Record]) -> dict[str, Any]:
                     ", ".join(f"{tau}: {sure[tau]:.3g}" for tau in taus) or "–",
                 ]
             )
-    head = ["how", "data", "features", "steps", "κ̄", "with one", "speed-up by threads or τ"]
-    return {
-        "caption": "Figure 6: coordinate descent on several processors",
-        "head": [*head, "S(τ)"],
-        "rows": rows,
-        "numbers": (4, 5),
-    }
+    head = ["how", "data", "features", "steps", "κ̄", "with one", "speed-up by threads or τ", "S(τ)"]
+    return table("Figure 6: coordinate descent on several processors", head, rows, (4, 5))
 
 
 def _reached(tau: int, reached: Mapping[int, float]) -> str:

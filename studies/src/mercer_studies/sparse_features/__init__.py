@@ -9,11 +9,5 @@ from mercer_studies.sparse_features.plan import stages
 __all__ = ["PAPER"]
 
 PAPER = Paper(
-    name="sparse-features",
-    scales=tuple(SCALES),
-    protocols=("published",),
-    figures=(FIGURE,),
-    datasets=tuple(SOURCES),
-    stages=stages,
-    tables=TABLES,
+    "sparse-features", tuple(SCALES), ("published",), (FIGURE,), tuple(SOURCES), stages, TABLES
 )

@@ -9,7 +9,7 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, called, names_of
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.sparse_features import course, fits
-from mercer_studies.sparse_features.data import Source, load
+from mercer_studies.sparse_features.data import load
 from mercer_studies.sparse_features.grid import (
     BOOSTING,
     FAMILIES,
@@ -34,8 +34,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     tables = TABLES if everything else selected.tables
 
     def plans(names: Sequence[str]) -> list[_Plan]:
-        kept = names_of(SOURCES, names, selected)
-        return [_Plan(SOURCES[name], scale, selected.n_jobs) for name in kept]
+        return _Plan.each(names_of(SOURCES, names, selected), scale, selected)
 
     shown = [plan for plan in plans(scale.table_data) if plan.source.table in tables]
     found = [plan.table() for plan in shown]
@@ -48,9 +47,8 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
 class _Plan(Plan):
     """The row of a table, and a panel of the figure."""
 
-    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale = scale
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def table(self) -> Stage:
         """The row of a table."""

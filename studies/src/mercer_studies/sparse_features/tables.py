@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from mercer_studies.page import Table, table
 from mercer_studies.queries import (
     Record,
     by_data,
@@ -29,18 +29,13 @@ _FIELDS = {
 }
 
 
-def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
+def measured(records: Sequence[Record]) -> list[Table]:
     """Our cells, a table for each of theirs, and one for every λ of Sparse-RF."""
     head = ["data", "kernel", "method", "n λ", "drawn", "size", "error"]
     head += ["train", "predict", "memory"]
     captions = {1: "Table 1: regression", 2: "Table 2: classification"}
     found = [
-        {
-            "caption": captions[number],
-            "head": head,
-            "rows": [_cells(run) for run in shown(records, number)],
-            "numbers": _NUMBERS,
-        }
+        table(captions[number], head, [_cells(run) for run in shown(records, number)], _NUMBERS)
         for number in TABLES
     ]
     paths = [
@@ -49,11 +44,10 @@ def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
         for run in select(records, figure=table_of(number))
         if run["family"] == "sparse"
     ]
-    every = {"caption": "Sparse-RF at every λ", "head": head, "rows": paths}
-    return [*found, {**every, "numbers": _NUMBERS}]
+    return [*found, table("Sparse-RF at every λ", head, paths, _NUMBERS)]
 
 
-def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
+def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[Table]:
     """Our cells beside the authors'; what stands in for their data says so in every row."""
     head = ["data", "kernel", "method", "size", "theirs", "score", "theirs", "verdict"]
     head += ["train", "theirs", "predict", "theirs", "memory", "theirs"]
@@ -66,15 +60,8 @@ def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[
         for name, runs in by_data(select(records, figure=table_of(number))).items():
             points = theirs.get(paper_name(runs[0]), [])
             rows += _pairs(name, runs, points)
-        found.append(
-            {
-                "caption": table_of(number),
-                "head": head,
-                "rows": rows,
-                "numbers": (3, 4, 5, 6, *range(8, 14)),
-                "verdict": 7,
-            }
-        )
+        numbers = (3, 4, 5, 6, *range(8, 14))
+        found.append(table(table_of(number), head, rows, numbers, verdict=7))
     return found
 
 

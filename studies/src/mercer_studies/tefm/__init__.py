@@ -8,11 +8,4 @@ from mercer_studies.tefm.plan import stages
 
 __all__ = ["PAPER"]
 
-PAPER = Paper(
-    name="tefm",
-    scales=tuple(SCALES),
-    protocols=PROTOCOLS,
-    figures=FIGURES,
-    datasets=tuple(SOURCES),
-    stages=stages,
-)
+PAPER = Paper("tefm", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

@@ -9,7 +9,7 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, called, names_of
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.tefm import fits
-from mercer_studies.tefm.data import Source, is_at_hand, load
+from mercer_studies.tefm.data import is_at_hand, load
 from mercer_studies.tefm.grid import (
     FIGURES,
     METHODS,
@@ -39,9 +39,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
 
     def plans(names: Sequence[str]) -> list[_Plan]:
         kept = [name for name in names_of(SOURCES, names, selected) if name in names]
-        return [
-            _Plan(SOURCES[name], scale, selected.n_jobs) for name in kept if name not in left_out
-        ]
+        return _Plan.each([name for name in kept if name not in left_out], scale, selected)
 
     found: list[Stage] = []
     if 1 in figures:
@@ -71,17 +69,8 @@ def _left_out(selected: Selected) -> tuple[set[str], list[str]]:
 class _Plan(Plan):
     """Kernel matrices and regressions."""
 
-    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale = scale
-
-    def kernel(self) -> Stage:
-        """Figure 1."""
-        return self.stage("kernel", self._kernel_cells())
-
-    def ridge(self) -> Stage:
-        """Figures 2 and 3."""
-        return self.stage("regression", self._ridge_cells())
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def limits(self) -> list[str]:
         """Sentences on rows left out of the regressions."""
@@ -92,15 +81,17 @@ class _Plan(Plan):
 
     # -- figure 1 --------------------------------------------------------------------------------
 
-    def _kernel_cells(self) -> list[Cell]:
+    def kernel(self) -> Stage:
+        """Figure 1."""
         rows = self.at_most(self._scale.kernel_rows or self.source.paper_rows)
-        return [
+        cells = [
             self._kernel_cell(method, size, seed, rows)
             for seed in self._scale.kernel_seeds
             for method, sizes in self._kernel_sizes().items()
             for size in sizes
             if size <= rows or method in _LONG
         ]
+        return self.stage("kernel", cells)
 
     def _kernel_sizes(self) -> dict[str, list[int]]:
         """Sizes by method: random Fourier features also have four times as many, and squares."""
@@ -125,7 +116,8 @@ class _Plan(Plan):
 
     # -- figures 2 and 3 -------------------------------------------------------------------------
 
-    def _ridge_cells(self) -> list[Cell]:
+    def ridge(self) -> Stage:
+        """Figures 2 and 3."""
         scale = self._scale
         n = self.at_most(scale.ridge_rows)
         cells = []
@@ -137,7 +129,7 @@ class _Plan(Plan):
         # Chance has no part in the exact kernel.
         rows = min(n, scale.exact_rows)
         cells.append(self._ridge_cell(fits.EXACT, None, 0, self.unless_all(rows)))
-        return cells
+        return self.stage("regression", cells)
 
     def _ridge_cell(self, method: str, size: int | None, seed: int, rows: int | None) -> Cell:
         scale = self._scale

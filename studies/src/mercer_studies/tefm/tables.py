@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer_studies.page import Table, table
 from mercer_studies.queries import Record, by_data, error, over_seeds, select
 from mercer_studies.tefm.claims import EXPONENTS, exponents
 from mercer_studies.tefm.grid import METHODS
@@ -73,7 +74,7 @@ def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
     return spans
 
 
-def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
+def tables(records: Sequence[Record]) -> list[Table]:
     """The tables of the page."""
     kinds = (
         ("Error of the kernel matrix, spectral norm", 1, _spectral),
@@ -89,8 +90,7 @@ def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
         head = ["data", "at", "best", "error", "second", "error", "third", "error", "RKS"]
         numbers = (3, 5, 7, 8)
         for said, rows in (("features", features), ("seconds", seconds)):
-            caption = f"{what}: who leads at equal {said}"
-            found.append({"caption": caption, "head": head, "rows": rows, "numbers": numbers})
+            found.append(table(f"{what}: who leads at equal {said}", head, rows, numbers))
     found.append(_exponents(records))
     return found
 
@@ -114,7 +114,7 @@ def _rows(name: str, ranked: Mapping[Any, Sequence[Point]], at: str) -> list[lis
     return rows
 
 
-def _exponents(records: Sequence[Record]) -> dict[str, Any]:
+def _exponents(records: Sequence[Record]) -> Table:
     rows = [
         [
             METHODS[method].label,
@@ -126,12 +126,9 @@ def _exponents(records: Sequence[Record]) -> dict[str, Any]:
         ]
         for (method, phase, varied), (power, fit) in exponents(records).items()
     ]
-    return {
-        "caption": "Table 1: how seconds grow with rows n, features d of the base and features l",
-        "head": ["method", "time of", "with", "power", "R² of the line", "power in the table"],
-        "rows": rows,
-        "numbers": (3, 4, 5),
-    }
+    caption = "Table 1: how seconds grow with rows n, features d of the base and features l"
+    head = ["method", "time of", "with", "power", "R² of the line", "power in the table"]
+    return table(caption, head, rows, (3, 4, 5))
 
 
 def _spectral(run: Record) -> float:
