@@ -9,20 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Badge",
-    "Code",
-    "Details",
-    "Facts",
-    "Heading",
-    "Items",
-    "Paragraph",
-    "Section",
-    "Shown",
-    "Small",
-    "Table",
-]
-
 
 @dataclass(frozen=True)
 class Badge:

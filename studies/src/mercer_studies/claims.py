@@ -7,25 +7,6 @@ from dataclasses import dataclass
 
 from mercer_studies.queries import Record, by_data, of_task, select
 
-__all__ = [
-    "HELD",
-    "NOT_HELD",
-    "NOT_TESTED",
-    "PARTLY",
-    "PROTOCOLS",
-    "Claim",
-    "Decision",
-    "Finding",
-    "Found",
-    "Judgement",
-    "Rule",
-    "graded",
-    "judge",
-    "of_each",
-    "of_tasks",
-    "overall",
-]
-
 HELD, PARTLY, NOT_HELD, NOT_TESTED = "held", "held in part", "not held", "not tested"
 
 _MOST = 0.8  # a claim on many data sets is held when it is on four of five

@@ -10,8 +10,6 @@ from html import escape
 
 from mercer_studies import blocks
 
-__all__ = ["document", "image", "render"]
-
 
 def document(title: str, parts: Sequence[object]) -> str:
     """The whole page, with links to its sections before the first of them.

@@ -20,8 +20,6 @@ from mercer._runtime.random import key_from
 from mercer._runtime.validation import positive_integer
 from mercer.compare.methods import Method
 
-__all__ = ["BLOCKS", "IndependentBlocks", "indicators", "standardised"]
-
 _LOT_ROWS = 128  # small blocks are worked on together up to so many rows
 
 

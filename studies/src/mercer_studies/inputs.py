@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from mercer.datasets import Dataset
 
-__all__ = ["GENERATED", "INPUTS", "generated", "scaled"]
-
 INPUTS = ("as is", "max-abs", "[0,1]", "[-1,1]", "standard", "/255")
 """How inputs can be scaled: "max-abs" divides by the largest size over all rows, as the random
 binning paper's authors do; ranges, means and deviations are those of the training rows."""

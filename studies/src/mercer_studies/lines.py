@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AID", "Curve", "Look", "draw_bars", "draw_line", "legend_key", "legend_keys"]
-
 Curve = Sequence[tuple[float, float]]
 
 AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}

@@ -8,8 +8,6 @@ from functools import singledispatch
 
 from mercer_studies import blocks
 
-__all__ = ["MARK", "document", "figure_name", "render"]
-
 MARK = "<!-- Written by mercer report from records; changes by hand are lost. -->"
 _SPECIAL = re.compile(r"([\\*|`<$])")
 

@@ -8,22 +8,6 @@ import numpy as np
 
 from mercer_studies.queries import Record, error, is_regression
 
-__all__ = [
-    "TIE",
-    "UNEVEN",
-    "duration",
-    "is_lower",
-    "median_factor",
-    "milliseconds",
-    "or_dash",
-    "percent",
-    "power_law",
-    "price",
-    "price_along",
-    "tie",
-]
-
-
 TIE = {"classification": 0.002, "regression": 0.02}
 """Two errors are a tie within so many shares of wrong classes, or such a share of the lower one."""
 

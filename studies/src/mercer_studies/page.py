@@ -13,9 +13,6 @@ from mercer_studies.queries import Record, by_data
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "Page", "Shown", "Table", "drawn", "table"]
-
-
 Table = dict[str, Any]
 """Arguments of ``blocks.Table`` and, of one beside the authors', the column of the ``verdict``."""
 

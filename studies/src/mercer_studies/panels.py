@@ -15,22 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
 
-__all__ = [
-    "about",
-    "columns",
-    "filled",
-    "grid",
-    "hide_empty",
-    "legend",
-    "log_axes",
-    "log_axis",
-    "panel_title",
-    "size_axis",
-    "thousands",
-    "titled",
-    "with_paper_name",
-]
-
 # Ticks within a decade, for axes of less than so many decades.
 _TICKS = (
     (0.35, (1, 1.2, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9)),

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 from mercer_studies.page import Page
 from mercer_studies.runner import Stage
 
-__all__ = ["PAPERS", "Paper", "Selected", "get"]
-
 PAPERS: dict[str, str] = {
     "random-binning": "random_binning",
     "tefm": "tefm",

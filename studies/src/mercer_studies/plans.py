@@ -11,8 +11,6 @@ from mercer_studies.papers import Selected
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.sources import Source
 
-__all__ = ["Loading", "Plan", "Run", "called", "names_of"]
-
 Run = Callable[..., dict[str, Any]]
 """A run: takes what was loaded and settings by name, returns the results of a record."""
 

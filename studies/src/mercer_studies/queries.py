@@ -8,28 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "METHODS",
-    "Record",
-    "averaged",
-    "best",
-    "best_by_size",
-    "by_data",
-    "data_kind",
-    "error",
-    "exact_kernel",
-    "full_name",
-    "gamma_sweep",
-    "is_regression",
-    "listing",
-    "of_task",
-    "over_seeds",
-    "paper_name",
-    "score",
-    "select",
-    "training_rows",
-]
-
 Record = Mapping[str, Any]
 
 METHODS = {

@@ -19,8 +19,6 @@ from mercer_studies.queries import Record
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Report", "build", "load", "reduced"]
-
 _KIND = "mercer reproduce"
 _DIGITS = 6  # significant digits of a reduced record: claims and tables show at most four
 _REPEATED = (

@@ -22,8 +22,6 @@ from mercer.compare import records
 from mercer.compare.records import quiet
 from mercer.datasets import DataError
 
-__all__ = ["Cell", "Outcome", "Progress", "RecordFile", "Stage", "key_of", "run"]
-
 KIND = "mercer reproduce"
 _FORMAT = 1
 _KEY_DIGITS = 16

@@ -25,8 +25,6 @@ from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, PROTOCOLS,
 from mercer_studies.page import Page
 from mercer_studies.queries import Record
 
-__all__ = ["again", "beside", "claims", "data", "figures", "measured", "opening", "runs", "shows"]
-
 _BADGES = {HELD: "good", PARTLY: "fair", NOT_HELD: "bad", NOT_TESTED: "none"}
 _NUMBER = re.compile(r"\d[\d.e+-]*")
 _NEARNESS = {"near": "good", "better": "good", "worse": "bad"}
@@ -241,9 +239,6 @@ def again(page: Page, records: Sequence[Record], reference: str | Path | None) -
         "The seeds are fixed: scores come out again up to rounding, times are those of the machine."
     )
     return Section("again", "Running it again", [Code(lines), Paragraph(text)])
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _verdict(verdict: str) -> Badge:

@@ -16,8 +16,6 @@ from mercer.compare.records import describe_data
 from mercer.datasets import Dataset, Split
 from mercer_studies.inputs import GENERATED, generated
 
-__all__ = ["Loaded", "Source", "drawn", "names_in_paper", "remembered"]
-
 _PATIENCE = 5  # seconds in which the home of a data set must answer
 _ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
 

@@ -10,17 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-__all__ = [
-    "binning_bound",
-    "descent_bound",
-    "draws_bound",
-    "embedding_bound",
-    "fourier_bound",
-    "learning_bound",
-    "spread_ratio",
-    "srht_bound",
-]
-
 _FAILURE = 0.05  # probability with which bounds that hold with high probability may fail
 
 

@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 from mercer.compare import memory
 from mercer.solvers import Result, TraceRow
 
-__all__ = [
-    "MEMORY",
-    "PHASES",
-    "QUICK",
-    "RUNS",
-    "Repeated",
-    "Stopwatch",
-    "Timed",
-    "median",
-    "phase_times",
-    "repeated",
-]
-
 RUNS, QUICK = 3, 10.0  # runs of a fit, fewer once they have taken so many seconds
 MEMORY = "highest resident memory while fitting and predicting, above what was held before"
 

@@ -6,6 +6,4 @@ from mercer_studies.asydsskl.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.asydsskl.plan import stages
 from mercer_studies.papers import Paper
 
-__all__ = ["PAPER"]
-
 PAPER = Paper("asydsskl", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

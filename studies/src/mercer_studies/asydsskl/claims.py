@@ -13,9 +13,6 @@ from mercer_studies.claims import NOT_TESTED, Claim, Found, graded, of_tasks
 from mercer_studies.measures import TIE, UNEVEN, is_lower, percent
 from mercer_studies.queries import Record, error, is_regression
 
-__all__ = ["CLAIMS", "leaders"]
-
-
 _OURS = "asydsskl"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
 _BUDGETS = 40
@@ -227,9 +224,6 @@ def _free(runs: Sequence[Record]) -> Found:
     numbers = f"{other} {percent(ours)}, {convex} {percent(theirs)}"
     numbers += f"; correntropy with σ = 3 {percent(wide)}" if np.isfinite(wide) else ""
     return graded(ours <= 1.1 * theirs, ours <= 1.3 * theirs), numbers
-
-
-# --- small parts -------------------------------------------------------------------------------
 
 
 def _ends(runs: Sequence[Record]) -> str:

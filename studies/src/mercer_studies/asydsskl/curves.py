@@ -30,8 +30,6 @@ from mercer_studies.asydsskl.machines import (
     selected,
 )
 
-__all__ = ["course"]
-
 _FIRST, _NEXT = 0.02, 1.7  # seconds of the first point of a curve, and their ratio
 _PARTS = (32, 16, 8, 4, 2, 1)  # of the rows, for machines that have no stages
 _GROWTH = 2.3  # exponent of rows in their seconds

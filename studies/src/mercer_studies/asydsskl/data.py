@@ -24,8 +24,6 @@ from mercer_studies.asydsskl.machines import dual_of, responses_of, selected
 from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn, remembered
 
-__all__ = ["Chosen", "Loaded", "Source", "Subset", "error_of", "load", "score_of"]
-
 ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 STRENGTHS = (1.0, 10.0, 100.0)
 _EXPONENTS = (-4, -2, 0, 2, 4)  # γ is 2 to such a power, times the kernel's own "median"

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LOOKS",
-    "LOSS_LOOKS",
-    "answers",
-    "curves",
-    "figure1",
-    "figure2",
-    "robustness",
-    "speedups",
-    "unit",
-]
-
 LOOKS = {
     "asydsskl": Look("AsyDSSKL", "#D55E00", "o"),
     "asydsskl-own": Look("AsyDSSKL, our steps", "#E69F00", "D"),
@@ -123,8 +111,6 @@ def robustness(records: Iterable[Record]) -> Figure:
     legend(figure, legend_keys(LOSS_LOOKS, {run["method"] for run in known}))
     return figure
 
-
-# --- small parts -----------------------------------------------------------------------------
 
 _APART = 1.15  # between crosses of one delay
 _TITLE = "{paper}: {own}"

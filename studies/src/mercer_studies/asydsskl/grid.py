@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from mercer_studies.asydsskl.data import Source
 
-__all__ = ["FIGURES", "METHODS", "PROTOCOLS", "ROBUST", "SCALES", "SOURCES", "Scale", "methods_for"]
-
 METHODS = {
     "asydsskl": "AsyDSSKL",
     "asydsskl-own": "AsyDSSKL, our steps",

@@ -25,18 +25,6 @@ from mercer.solvers import (
     WorkingSet,
 )
 
-__all__ = [
-    "BATCH",
-    "EPSILON",
-    "LOOPS",
-    "SPARSE",
-    "dual_of",
-    "expansion",
-    "inner_solver",
-    "responses_of",
-    "selected",
-]
-
 BATCH, LOOPS = 32, 10  # rows of a step, and snapshots of a round
 SPARSE = ("asydsskl", "asydsskl-own", "working-set", "squared")
 """Methods with few random features; the others have support vectors, or very many features."""

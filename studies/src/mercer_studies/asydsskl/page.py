@@ -13,9 +13,6 @@ from mercer_studies.page import Drawing, Page, drawn
 from mercer_studies.queries import of_task
 from mercer_studies.sources import names_in_paper
 
-__all__ = ["PAGE"]
-
-
 _FIGURES = (
     Drawing(
         "Figure 1, a to f: training",

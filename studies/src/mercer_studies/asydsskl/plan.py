@@ -23,8 +23,6 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, Run, called
 from mercer_studies.runner import Cell, Stage
 
-__all__ = ["stages"]
-
 _LENGTHS = (2.0, 1.0, 0.1)  # γ of simulated steps
 _ROBUST_SOLVER = "asydsskl-own"
 _FEW = 1e-4  # share of the rows of made-up shapes at the tiny scale

@@ -23,8 +23,6 @@ from mercer_studies.asydsskl.machines import (
     selected,
 )
 
-__all__ = ["answers"]
-
 _TURNS = 3
 _STEPS = 20  # of doubly stochastic gradients
 

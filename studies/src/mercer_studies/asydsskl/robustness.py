@@ -16,8 +16,6 @@ from mercer.solvers import Selection
 from mercer_studies.asydsskl.data import Loaded, Subset, error_of, score_of
 from mercer_studies.asydsskl.machines import inner_solver, responses_of, selected
 
-__all__ = ["LOSSES", "corrupted", "losses_for", "robust"]
-
 LOSSES: dict[str, tuple[str, Loss]] = {
     "logistic": ("logistic", Logistic()),
     "sigmoid": ("sigmoid", Sigmoid()),

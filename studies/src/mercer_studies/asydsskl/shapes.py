@@ -13,8 +13,6 @@ from mercer.compare.records import quiet
 from mercer.losses import Correntropy, Logistic
 from mercer_studies.asydsskl.machines import inner_solver, selected
 
-__all__ = ["SHAPES", "made_up", "timed"]
-
 SHAPES = {
     "Covtype_B": ("classification", 581_012, 54),
     "RCV1": ("classification", 677_399, 47_236),

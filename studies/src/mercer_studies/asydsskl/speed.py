@@ -22,8 +22,6 @@ from mercer_studies.simulators import simulate_delays
 from mercer_studies.theory import descent_bound
 from mercer_studies.timing import median
 
-__all__ = ["delayed", "measured", "most_threads"]
-
 _NEAR = 0.1  # simulated runs go to where F - F* is such a share of what it was at the start
 _TURNS = 3
 _EXACT = 1e-6

@@ -12,8 +12,6 @@ from mercer_studies.asydsskl.grid import METHODS
 from mercer_studies.asydsskl.robustness import LOSSES
 from mercer_studies.queries import Record, by_data, error, listing, of_task, training_rows
 
-__all__ = ["shows"]
-
 _PAPER, _OWN, _DESCENT = "asydsskl", "asydsskl-own", "working-set"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
 _NAMES = {**METHODS, _OWN: "AsyDSSKL with our steps", "svc": "SVC or SVR"}

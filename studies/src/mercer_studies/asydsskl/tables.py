@@ -13,8 +13,6 @@ from mercer_studies.measures import or_dash
 from mercer_studies.page import Table, table
 from mercer_studies.queries import Record, by_data, error, full_name, is_regression, of_task
 
-__all__ = ["measured"]
-
 
 def measured(records: Sequence[Record]) -> list[Table]:
     """Our numbers, a table for each kind of run that there is."""
@@ -144,9 +142,6 @@ def _shapes(records: Sequence[Record]) -> Table:
     ]
     head = ["shape", "rows", "inputs", "seconds", "features", "steps"]
     return table("A round on made-up rows of the full shapes", head, rows, range(1, 6))
-
-
-# --- small parts -------------------------------------------------------------------------------
 
 
 def _error(run: Record, value: float) -> str:

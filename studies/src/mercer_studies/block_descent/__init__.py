@@ -7,8 +7,6 @@ from mercer_studies.block_descent.plan import stages
 from mercer_studies.block_descent.scaling import SHAPES
 from mercer_studies.papers import Paper
 
-__all__ = ["PAPER"]
-
 PAPER = Paper(
     "block-descent", tuple(SCALES), ("fair",), FIGURES, (*SOURCES, *SHAPES), stages, TABLES
 )

@@ -13,9 +13,6 @@ from mercer_studies.claims import NOT_TESTED, Claim, Found, graded, of_tasks
 from mercer_studies.measures import is_lower, milliseconds, tie
 from mercer_studies.queries import Record, is_regression, of_task
 
-__all__ = ["CLAIMS"]
-
-
 _POINT = 0.01
 _SOON = 3  # epochs after which the paper looks at the full kernel
 _MISSING = (NOT_TESTED, "no run to compare with")
@@ -264,8 +261,6 @@ def _direct(runs: Sequence[Record]) -> Found:
     good = sum(run["close"] is not None for run in known.values())
     return graded(good == len(known), good), numbers
 
-
-# --- small parts -------------------------------------------------------------------------------
 
 _TWO = ("nystroem", "features")
 

@@ -18,8 +18,6 @@ from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import prepared, solver_of
 from mercer_studies.timing import phase_times
 
-__all__ = ["course", "linear"]
-
 
 def course(
     loaded: Loaded,

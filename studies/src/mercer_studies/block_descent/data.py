@@ -20,8 +20,6 @@ from mercer_studies import sources
 from mercer_studies.inputs import GENERATED, scaled
 from mercer_studies.sources import drawn, remembered
 
-__all__ = ["ORDERS", "REVIEWS", "STOP_WORDS", "Chosen", "Loaded", "Source", "Subset", "load"]
-
 REVIEWS = "imdb-reviews"
 ORDERS, STOP_WORDS = (1, 2, 3), "english"  # of n-grams of words
 ALPHAS = tuple(10.0**-i for i in range(1, 7))

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LOOKS",
-    "PHASES",
-    "error_at",
-    "figure1",
-    "figure2",
-    "figure3",
-    "figure4",
-    "long_runs",
-    "unit",
-]
-
 LOOKS = {
     "exact": Look("full kernel", STYLE["exact"][0]),
     "nystroem": Look("Nyström", STYLE["nystroem"][0]),
@@ -229,9 +217,6 @@ def _stacks(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     panel.set_ylim(bottom=0)
     panel.set_ylabel("milliseconds of a block")
     _titled(panel, runs)
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _end(run: Record) -> float:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from mercer_studies.block_descent.data import REVIEWS, Source
 
-__all__ = ["EARLY", "FIGURES", "METHODS", "SCALES", "SOURCES", "TABLES", "Scale"]
-
 METHODS = {"exact": "full kernel", "nystroem": "Nyström", "features": "random features"}
 """Systems, and what they are called; random features of texts are hashed n-grams."""
 

@@ -12,8 +12,6 @@ from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import prepared, solver_of
 from mercer_studies.timing import RUNS
 
-__all__ = ["path"]
-
 
 def path(
     loaded: Loaded,

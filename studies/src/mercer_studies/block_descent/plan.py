@@ -12,8 +12,6 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, Run, called, names_of
 from mercer_studies.runner import Cell, Stage
 
-__all__ = ["stages"]
-
 _CURVES, _SIZES, _PATHS, _RATES = "curves", "sizes", "paths", "rates"
 _MACHINES = "machines"
 _PARTS = {1: _CURVES, 2: _SIZES, 3: _CURVES, 4: _SIZES, scaling.FIGURE: _MACHINES}

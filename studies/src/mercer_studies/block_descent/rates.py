@@ -16,8 +16,6 @@ from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import Prepared, prepared, solver_of
 from mercer_studies.simulators import block_rates, hessian_of
 
-__all__ = ["GAPS", "rates"]
-
 GAPS = (1e-1, 1e-2, 1e-3, 1e-4)
 """Shares of f(0) - f* that are waited for."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BLOCK_SIZE", "MACHINES", "ORDERS_OF", "PAPER_DATA", "SAID", "PaperData"]
-
 BLOCK_SIZE = 6144
 MACHINES = 128
 

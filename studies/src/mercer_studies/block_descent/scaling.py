@@ -24,20 +24,6 @@ from mercer.kernels import Gaussian
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.simulators import Link, simulate_block
 
-__all__ = [
-    "ENGINE",
-    "FIGURE",
-    "NOTE",
-    "SCALINGS",
-    "SHAPES",
-    "Scaling",
-    "Shape",
-    "dask_machines",
-    "here",
-    "scaling",
-    "stages",
-]
-
 FIGURE = 5
 ENGINE = "the engine as measured"
 NOTE = "Figure 5: one and two processes are measured, up to 128 machines are simulated."
@@ -259,9 +245,6 @@ def _need_dask() -> Callable[[int], Any]:
     except ImportError as error:
         raise DataError("Figure 5 needs Dask; pip install 'mercer[dask]'.") from error
     return dask_machines
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _cells(shape: Shape, plan: Scaling, found: Any) -> list[Cell]:

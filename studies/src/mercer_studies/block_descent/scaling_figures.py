@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CLAIM", "CLOSE", "PAPERS_MACHINES", "figure5", "points", "table"]
-
 PAPERS_MACHINES = (8, 128)
 """The machines of the paper's figure, the fewest and the most."""
 
@@ -134,9 +132,6 @@ CLAIM = Claim(
     of_tasks(_flat, "scaling"),
 )
 """Section 5.5; the paper's figure has no numbers in its text."""
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _panel(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:

@@ -12,8 +12,6 @@ from mercer_studies.block_descent.tables import shown_error
 from mercer_studies.measures import duration, power_law
 from mercer_studies.queries import Record, by_data, of_task, training_rows
 
-__all__ = ["shows"]
-
 
 def shows(records: Sequence[Record]) -> list[str]:
     """A sentence for each comparison that the records have runs for."""

@@ -16,8 +16,6 @@ from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent
 from mercer_studies.block_descent.data import ORDERS, STOP_WORDS, Chosen, Loaded, Subset
 
-__all__ = ["Prepared", "prepared", "solver_of"]
-
 
 @dataclass(frozen=True)
 class Prepared:

@@ -15,9 +15,6 @@ from mercer_studies.measures import milliseconds, or_dash
 from mercer_studies.page import Table, table
 from mercer_studies.queries import Record, by_data, full_name, is_regression, of_task
 
-__all__ = ["measured", "shown_error"]
-
-
 _MODEL = {"exact": "exact", "nystroem": "nystroem", "features": "fourier"}
 _COUNTS = (1, 8, MACHINES)  # machines
 
@@ -248,9 +245,6 @@ def _paths(records: Sequence[Record]) -> Table:
     ]
     head = ["data", "system", "p", "λ", "s, one", "s, all", "times", "difference"]
     return table("Several λ at once, two epochs", head, rows, range(2, 8))
-
-
-# --- small parts -------------------------------------------------------------------------------
 
 
 def shown_error(run: Record, value: float) -> str:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mercer_studies.report import Report
     from mercer_studies.runner import Outcome, Progress
 
-__all__ = ["register"]
-
 Record = Mapping[str, Any]
 
 PaperName = Annotated[

@@ -6,6 +6,4 @@ from mercer_studies.papers import Paper
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.random_binning.plan import stages
 
-__all__ = ["PAPER"]
-
 PAPER = Paper("random-binning", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

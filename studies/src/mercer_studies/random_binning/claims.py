@@ -36,9 +36,6 @@ from mercer_studies.queries import (
 )
 from mercer_studies.random_binning import speedups
 
-__all__ = ["CLAIMS"]
-
-
 _RIVALS = ("fourier", "nystroem", "blocks")
 _COLUMNS = 395  # of the paper's example
 _TOO_LARGE = ("covtype", "covtype-mult", "SUSY")  # for the exact kernel, in the paper
@@ -374,9 +371,6 @@ CLAIMS = (
     *speedups.CLAIMS,
 )
 """The claims of figures 2 to 6."""
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _sweep(runs: Iterable[Record]) -> tuple[list[Record], int]:

@@ -19,8 +19,6 @@ from mercer_studies.queries import (
     select,
 )
 
-__all__ = ["LOST_LAST", "SIZES", "Beside", "comparison"]
-
 SIZES = (64, 256, 1024)
 """Numbers of components that are compared, where we ran them."""
 

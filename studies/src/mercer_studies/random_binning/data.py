@@ -16,8 +16,6 @@ from mercer_studies.independent_blocks import indicators
 from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn
 
-__all__ = ["Loaded", "Source", "load"]
-
 
 @dataclass(frozen=True)
 class Source(sources.Source):

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figure2", "figure3", "figure4", "figure5", "theorem1", "theorem_runs"]
-
 _TEST, _TRAIN, _THEIRS = "#D55E00", "#0072B2", "#8c8c8c"
 _COLUMNS, _MOST_CURVES = 3, 7
 _HIGHEST = 2.0  # of a bound that is drawn; an empty model has 0.5
@@ -343,8 +341,6 @@ def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None
         level = float(np.mean(own)) if exact["protocol"] == "fair" else y(exact)
         axes.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1.8)
 
-
-# --- small parts -----------------------------------------------------------------------------
 
 _PARTS = {"test": "test error", "train": "training error"}
 

@@ -24,8 +24,6 @@ from mercer_studies.independent_blocks import BLOCKS, IndependentBlocks
 from mercer_studies.random_binning.data import Loaded
 from mercer_studies.timing import Stopwatch, repeated
 
-__all__ = ["FAIR", "LAM_N", "MAX_ITER", "TOL", "example", "fair", "kernel_of", "published"]
-
 LAM_N = 0.01
 """λ of the paper's experiments: (ZᵀZ + λI) w = Zᵀy, whatever the number of rows."""
 

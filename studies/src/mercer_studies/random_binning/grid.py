@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from mercer_studies.random_binning.data import Source
 
-__all__ = ["FIGURES", "GAMMAS", "PROTOCOLS", "RIVALS", "SCALES", "SIZES", "SOURCES", "Scale"]
-
 GAMMAS = (
     *(0.01, 0.03, 0.1, 0.14, 0.19, 0.28, 0.39, 0.56, 0.79, 1.12),
     *(1.58, 2.23, 3.16, 4.46, 6.3, 8.91, 10.0, 31.62, 100.0),

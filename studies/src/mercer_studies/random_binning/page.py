@@ -17,8 +17,6 @@ from mercer_studies.random_binning.summary import shows
 from mercer_studies.random_binning.summary import tables as measured
 from mercer_studies.sources import names_in_paper
 
-__all__ = ["PAGE"]
-
 _THEIRS = " Hollow marks are the authors' points."
 
 

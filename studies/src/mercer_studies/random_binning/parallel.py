@@ -25,8 +25,6 @@ from mercer_studies.random_binning.data import Loaded, Source, load
 from mercer_studies.runner import Cell, Record, Stage
 from mercer_studies.simulators import simulate_rounds
 
-__all__ = ["FIGURE", "PARALLEL", "PROTOCOL", "Parallel", "measured", "simulated", "stages"]
-
 FIGURE = 6
 PROTOCOL = "parallel"
 

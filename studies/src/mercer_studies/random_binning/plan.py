@@ -12,8 +12,6 @@ from mercer_studies.random_binning.data import Source, load
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, RIVALS, SCALES, SOURCES, Scale
 from mercer_studies.runner import Cell, Record, Stage
 
-__all__ = ["stages"]
-
 _EXAMPLE = {"rows": 200, "size": 10, "columns": 395, "seed": 0}
 """The paper's Figure 2: 200 rows, 10 grids, 395 columns."""
 

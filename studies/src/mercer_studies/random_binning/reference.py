@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["read_reference"]
-
 _COLUMNS = ("figure", "method", "dataset", "split", "R", "D", "sigma_column", "perf")
 _FIGURES = {"fig3+fig4": (3, 4), "fig5": (5,)}
 _METHODS = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MODES", "curves", "figure6", "guaranteed", "kappa", "speedups"]
-
 MODES = {
     "async": "without waiting",
     "auto": "a grid at a time",
@@ -84,9 +82,6 @@ def figure6(records: Iterable[Record]) -> Figure:
     figure = columns(filled(runs, "figure 6"), draw, width=3.8, heights=heights)
     legend(figure, _keys(known))
     return figure
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _speedups(

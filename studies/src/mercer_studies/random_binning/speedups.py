@@ -9,9 +9,6 @@ from mercer_studies.queries import Record, by_data
 from mercer_studies.random_binning.parallel import FIGURE
 from mercer_studies.random_binning.speedup_figures import MODES, curves, guaranteed, kappa, speedups
 
-__all__ = ["CLAIMS"]
-
-
 _LINEAR, _SOME, _NONE = 0.75, 0.6, 1.15
 _FAR = 16  # processors from which "hardly any gain" can be told from some
 

@@ -22,8 +22,6 @@ from mercer_studies.random_binning.figures import theorem_runs
 from mercer_studies.random_binning.speedup_figures import MODES, curves, guaranteed, kappa, speedups
 from mercer_studies.theory import binning_bound
 
-__all__ = ["shows", "tables"]
-
 _FEATURES = {"binning": "random binning", "fourier": "random Fourier"}
 
 

@@ -18,8 +18,6 @@ from mercer.solvers import CoordinateDescent, Stream, WorkingSet
 from mercer_studies.random_binning.data import Loaded
 from mercer_studies.sparse_features import exact
 
-__all__ = ["LAM_N", "PROTOCOL", "theorem"]
-
 PROTOCOL = "theorem"
 LAM_N = 1.0
 """n λ of these runs: the theorem's proof is for an l1 penalty, which the paper's own runs lack."""

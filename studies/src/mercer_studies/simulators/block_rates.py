@@ -24,8 +24,6 @@ from mercer._runtime.validation import positive_integer
 from mercer.equations import equations
 from mercer.problem import Problem
 
-__all__ = ["BlockRates", "block_rates", "effective_lipschitz", "hessian_of", "restricted_lipschitz"]
-
 _ENUMERATED = 5000  # blocks that are all looked at
 _DRAWN = 32  # of more than that
 _SYMMETRIC = 1e-8  # largest difference of mirrored entries, relative to the largest entry

@@ -11,8 +11,6 @@ import numpy as np
 from mercer._runtime.validation import positive_integer
 from mercer.diagnostics import epoch_cost
 
-__all__ = ["WORD", "Link", "SimulatedBlock", "broadcast_words", "simulate_block"]
-
 WORD = 8  # bytes of a number in double precision, in which the cost model counts
 
 

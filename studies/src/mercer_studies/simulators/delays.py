@@ -14,8 +14,6 @@ from mercer._runtime.validation import positive_integer, positive_number
 from mercer.problem import Problem
 from mercer.solvers.async_svrg.inner import curvatures
 
-__all__ = ["Delayed", "simulate_delays"]
-
 
 @dataclass
 class Delayed:

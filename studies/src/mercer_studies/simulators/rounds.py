@@ -14,8 +14,6 @@ from mercer._runtime.validation import name_from, positive_integer
 from mercer.problem import Problem
 from mercer.solvers.coordinate import eso_factor
 
-__all__ = ["Rounds", "simulate_rounds"]
-
 STEPS = ("safe", "strict", "plain")
 
 

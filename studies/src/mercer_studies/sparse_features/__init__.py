@@ -6,8 +6,6 @@ from mercer_studies.papers import Paper
 from mercer_studies.sparse_features.grid import FIGURE, SCALES, SOURCES, TABLES
 from mercer_studies.sparse_features.plan import stages
 
-__all__ = ["PAPER"]
-
 PAPER = Paper(
     "sparse-features", tuple(SCALES), ("published",), (FIGURE,), tuple(SOURCES), stages, TABLES
 )

@@ -13,8 +13,6 @@ from mercer_studies.queries import Record, by_data, error, is_regression, paper_
 from mercer_studies.sparse_features.figures import allowed, chosen, level
 from mercer_studies.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
 
-__all__ = ["CLAIMS"]
-
 Read = Callable[[Record], float]
 
 _SHARE, _POINTS = 0.1, 0.02  # close: 10 % of an error, or 2 points of accuracy
@@ -141,9 +139,6 @@ def _bounded(runs: Sequence[Record]) -> Found:
         f"model, after {_informative(exact):.0f} features"
     )
     return graded(most <= 1), numbers
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _pairs(runs: Sequence[Record], other: str) -> list[tuple[str, dict[str, Record]]]:

@@ -15,8 +15,6 @@ from mercer.solvers import Boosting, CoordinateDescent, Perceptrons, Selection, 
 from mercer_studies.sparse_features.data import Loaded, Subset, feature_map
 from mercer_studies.sparse_features.fits import expansion, kernel_machine
 
-__all__ = ["KERNEL", "level", "search"]
-
 KERNEL = "perceptron"
 TOLERANCE = 1e-4
 

@@ -19,8 +19,6 @@ from mercer_studies import sources
 from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn, remembered
 
-__all__ = ["Loaded", "Source", "Subset", "Width", "dense_model", "feature_map", "load"]
-
 _EXPONENTS = range(-5, 5)  # γ is 2 to such a power, times the kernel's own "scale"
 _FOLDS = 5
 

@@ -10,8 +10,6 @@ from scipy import linalg
 
 from mercer.losses import SquaredHinge
 
-__all__ = ["Machine", "ridge", "squared_hinge"]
-
 _MOST_STEPS = 100
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["allowed", "chosen", "figure1", "level", "rms", "shown", "table"]
-
 _KERNELS = {"gaussian": "#0072B2", "laplacian": "#009E73", "perceptron": "#D55E00"}
 _FAMILIES = {"kernel": ("Kernel", "s"), "rf": ("RF", "o"), "sparse": ("Sparse-RF", "*")}
 _SEARCHES = {
@@ -135,9 +133,6 @@ def figure1(records: Iterable[Record]) -> Figure:
 def level(runs: Iterable[Record]) -> Record | None:
     """The run of the exact kernel machine that the figure's dashed lines stand for."""
     return next((run for run in runs if run["method"] == "kernel-perceptron"), None)
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _of_table(records: Iterable[Record], number: int) -> list[Record]:

@@ -20,8 +20,6 @@ from mercer_studies.sparse_features import exact
 from mercer_studies.sparse_features.data import Loaded, Subset, dense_model, feature_map
 from mercer_studies.timing import Stopwatch, repeated
 
-__all__ = ["kernel_machine", "table"]
-
 TOLERANCE = 1e-3  # of the sparse solver: the gap, relative to the loss of a constant
 _TEST_BYTES = 2.0**28
 _CALLS = 7

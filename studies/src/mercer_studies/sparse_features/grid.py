@@ -6,20 +6,6 @@ from dataclasses import dataclass
 
 from mercer_studies.sparse_features.data import Source
 
-__all__ = [
-    "BOOSTING",
-    "FAMILIES",
-    "FIGURE",
-    "KERNELS",
-    "LAMBDAS",
-    "METHODS",
-    "SCALES",
-    "SOURCES",
-    "TABLES",
-    "Scale",
-    "table_of",
-]
-
 FAMILIES = {"kernel": "Kernel", "rf": "RF", "sparse": "Sparse-RF"}
 """The exact kernel, random features with an l2 penalty, and random features with an l1 penalty."""
 

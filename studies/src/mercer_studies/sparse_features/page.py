@@ -15,8 +15,6 @@ from mercer_studies.sparse_features.reference import published
 from mercer_studies.sparse_features.summary import shows
 from mercer_studies.sparse_features.tables import beside, measured
 
-__all__ = ["PAGE"]
-
 
 def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
     """Both tables as figures, and the figure."""

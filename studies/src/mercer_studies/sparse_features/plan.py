@@ -24,8 +24,6 @@ from mercer_studies.sparse_features.grid import (
     table_of,
 )
 
-__all__ = ["stages"]
-
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     """The stages of a part of the study, and what is left out by declaration."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from mercer_studies.sparse_features.grid import FAMILIES, METHODS, table_of
 
-__all__ = ["published"]
-
 _SETS = {
     "CPU": (1, 6554, 819, 21),
     "Census": (1, 18_186, 2273, 119),

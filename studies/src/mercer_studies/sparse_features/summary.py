@@ -8,8 +8,6 @@ from mercer_studies.measures import duration
 from mercer_studies.queries import Record, by_data, select, training_rows
 from mercer_studies.sparse_features.grid import SCALES, TABLES, table_of
 
-__all__ = ["shows"]
-
 ROWS_POWER = 1.9
 """Power of the rows in the seconds of Sparse-RF, all λ and kernels together.
 

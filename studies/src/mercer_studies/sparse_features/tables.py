@@ -17,8 +17,6 @@ from mercer_studies.queries import (
 from mercer_studies.sparse_features.figures import chosen, rms, shown
 from mercer_studies.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
 
-__all__ = ["beside", "measured"]
-
 _NUMBERS = tuple(range(3, 10))  # columns of our own tables
 _POINT, _SHARE = 0.01, 0.1  # near: within a point of accuracy, or 10 % of the error
 _FIELDS = {

@@ -6,6 +6,4 @@ from mercer_studies.papers import Paper
 from mercer_studies.tefm.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.tefm.plan import stages
 
-__all__ = ["PAPER"]
-
 PAPER = Paper("tefm", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

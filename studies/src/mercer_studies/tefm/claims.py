@@ -12,8 +12,6 @@ from mercer_studies.queries import Record, averaged, over_seeds
 from mercer_studies.tefm.figures import timings
 from mercer_studies.tefm.grid import METHODS
 
-__all__ = ["CLAIMS", "EXPONENTS", "exponents", "kernel_errors", "shares_of"]
-
 Curve = Mapping[int, float]
 
 _OURS = ("tefm-g", "tefm-s")
@@ -358,9 +356,6 @@ CLAIMS = (
     ),
 )
 """The claims of figures 1 to 3 and of Table 1."""
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def shares_of(

@@ -22,8 +22,6 @@ from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn, remembered
 from mercer_studies.theory import spread_ratio
 
-__all__ = ["Loaded", "Source", "Spectrum", "Subset", "is_at_hand", "load"]
-
 
 @dataclass(frozen=True)
 class Source(sources.Source):

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LOOKS",
-    "bounded_runs",
-    "figure1",
-    "figure2",
-    "figure3",
-    "table1",
-    "theorems",
-    "timings",
-]
-
 LOOKS = {
     name: Look(METHODS[name].label, *look)
     for name, *look in (
@@ -146,9 +135,6 @@ def timings(records: Iterable[Record], varied: str) -> list[Record]:
         and "failed" not in record
         and varied in record["varied"]
     ]
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _norms(panels: Sequence[Axes], name: str, everything: Sequence[Record]) -> None:

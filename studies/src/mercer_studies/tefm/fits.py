@@ -21,8 +21,6 @@ from mercer_studies.tefm.grid import KERNEL, method_at
 from mercer_studies.theory import embedding_bound, fourier_bound, learning_bound, srht_bound
 from mercer_studies.timing import Stopwatch, repeated
 
-__all__ = ["EXACT", "approximation", "ridge", "times"]
-
 EXACT = "blocks"
 """The method that is the exact kernel: one block of all rows."""
 

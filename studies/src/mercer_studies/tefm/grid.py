@@ -8,22 +8,6 @@ from mercer.compare.methods import Method
 from mercer_studies.independent_blocks import BLOCKS
 from mercer_studies.tefm.data import Source
 
-__all__ = [
-    "FIGURES",
-    "KERNEL",
-    "METHODS",
-    "OURS",
-    "PAPERS",
-    "PROTOCOLS",
-    "SCALES",
-    "SOURCES",
-    "STAND_IN",
-    "VARIANTS",
-    "Scale",
-    "Times",
-    "method_at",
-]
-
 FIGURES = (1, 2, 3)
 PROTOCOLS = ("fair",)
 KERNEL = "gaussian"

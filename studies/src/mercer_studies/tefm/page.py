@@ -13,8 +13,6 @@ from mercer_studies.tefm.grid import SOURCES
 from mercer_studies.tefm.summary import shows
 from mercer_studies.tefm.tables import tables
 
-__all__ = ["PAGE"]
-
 _KEY = "Points are means over the seeds, bars their standard deviation. Dotted is what the paper "
 _KEY += "does not have."
 

@@ -23,8 +23,6 @@ from mercer_studies.tefm.grid import (
     method_at,
 )
 
-__all__ = ["stages"]
-
 _LONG = ("rks", "quasi", "fastfood", "orthogonal")
 """Methods that are cheap enough a feature to be worth more features."""
 

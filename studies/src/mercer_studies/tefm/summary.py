@@ -10,8 +10,6 @@ from mercer_studies.tefm.figures import bounded_runs
 from mercer_studies.tefm.grid import METHODS, SOURCES
 from mercer_studies.tefm.tables import points
 
-__all__ = ["shows"]
-
 _TEFM = ("tefm-g0", "tefm-g", "tefm-s")
 _LANDMARKS = ("nystroem", "rpcholesky")
 _BOUNDED = ("rks", "tefm-g", "tefm-s")

@@ -13,8 +13,6 @@ from mercer_studies.queries import Record, by_data, error, over_seeds, select
 from mercer_studies.tefm.claims import EXPONENTS, exponents
 from mercer_studies.tefm.grid import METHODS
 
-__all__ = ["Point", "at_equal_features", "at_equal_seconds", "points", "tables"]
-
 _BUDGETS = tuple(base * 10.0**power for power in range(-3, 4) for base in (1, 3))
 _BASES = "tefm-square"  # its base is too large to be set against the others
 
