@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,8 +32,9 @@ class Look(NamedTuple):
         return draw_line(axes, curve, self.colour, self.mark, self.dashes, **options)
 
 
-def legend_keys(looks: Mapping[str, Look], there: Container[str]) -> list[Any]:
-    """Entries of the legend for those methods that are there, a label once."""
+def legend_keys(looks: Mapping[str, Look], runs: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Entries of the legend for the methods of some runs, a label once."""
+    there = {run["method"] for run in runs}
     labelled: dict[str, Look] = {}
     for method, look in looks.items():
         if method in there:

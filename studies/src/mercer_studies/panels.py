@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.plots.base import dress, new_figure, thousands
+from mercer_studies.lines import AID
 from mercer_studies.queries import Record, by_data, data_kind, paper_name
 
 if TYPE_CHECKING:
@@ -157,6 +158,16 @@ def log_axes(panel: Axes, names: str = "xy") -> None:
         log_axis(panel.xaxis, (drawn.minposx, drawn.x1))
     if "y" in names:
         log_axis(panel.yaxis, (drawn.minposy, drawn.y1))
+
+
+def threads_axis(panel: Axes, taus: Sequence[int], text: str) -> None:
+    """Numbers of threads across, speed-up upwards from 0, and the line of one for one."""
+    if taus:
+        panel.plot(taus, taus, **AID)
+        panel.set_xticks(taus)
+        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
+    panel.set_ylim(bottom=0)
+    panel.set(xlabel="threads", ylabel=text)
 
 
 def size_axis(axes: Axes, sizes: Iterable[int]) -> None:

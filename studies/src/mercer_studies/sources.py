@@ -100,6 +100,14 @@ class Loaded:
         described |= {"paper_name": self.source.paper_name, "inputs": self.source.inputs}
         return described | ({"kind": "generated"} if self.source.is_generated else {})
 
+    def _some(self, rows: int | None, test_rows: int | None) -> Split:
+        """Training and test rows drawn at random; None takes all."""
+        parts = self._parts
+        kept = drawn(parts.X_train.shape[0], rows)
+        held = drawn(parts.X_test.shape[0], test_rows)
+        X, X_test = parts.X_train[kept], parts.X_test[held]
+        return Split(X, parts.y_train[kept], X_test, parts.y_test[held], parts.split_note)
+
     def _as_matrices(self) -> Split:
         """The rows with two axes, for what is told of them."""
         return self._parts

@@ -22,7 +22,7 @@ from mercer.solvers import CoordinateDescent, PairwiseCD
 from mercer_studies import sources
 from mercer_studies.asydsskl.machines import dual_of, responses_of, selected
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn, remembered
+from mercer_studies.sources import remembered
 
 ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 STRENGTHS = (1.0, 10.0, 100.0)
@@ -93,13 +93,11 @@ class Loaded(sources.Loaded):
     @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
         """Random training and test rows, scaled by the training rows."""
-        parts = self._parts
-        kept = drawn(parts.X_train.shape[0], rows)
-        held = drawn(parts.X_test.shape[0], test_rows)
-        X, X_test = parts.X_train[kept], parts.X_test[held]
+        parts = self._some(rows, test_rows)
+        X, X_test = parts.X_train, parts.X_test
         if not sparse.issparse(X):
             X, X_test = scaled(X, X_test, self.source.inputs)
-        y, y_test, spread = self._targets(parts.y_train[kept], parts.y_test[held])
+        y, y_test, spread = self._targets(parts.y_train, parts.y_test)
         X, X_test = (part.astype(np.float32) for part in (X, X_test))
         return Subset(X, y, X_test, y_test, spread)
 

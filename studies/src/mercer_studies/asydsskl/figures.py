@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer_studies.lines import AID, Curve, Look, draw_bars, draw_line, legend_key, legend_keys
+from mercer_studies.lines import Curve, Look, draw_bars, draw_line, legend_key, legend_keys
 from mercer_studies.panels import (
     about,
     columns,
@@ -16,6 +16,7 @@ from mercer_studies.panels import (
     log_axes,
     log_axis,
     thousands,
+    threads_axis,
     titled,
     with_paper_name,
 )
@@ -72,7 +73,7 @@ def figure1(records: Iterable[Record]) -> Figure:
     """Test error against training seconds, a panel for each data set."""
     known = curves(records)
     figure = columns(filled(known, "figure 1"), _training, width=4.0, heights=(3.0,), most=3)
-    legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
+    legend(figure, legend_keys(LOOKS, known))
     return figure
 
 
@@ -81,7 +82,7 @@ def answers(records: Iterable[Record]) -> Figure:
     known = of_task(records, "answers")
     found = filled(known, "figure 1, g and h")
     figure = columns(found, _answering, width=4.2, heights=(2.9, 2.7))
-    legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
+    legend(figure, legend_keys(LOOKS, known))
     return figure
 
 
@@ -91,7 +92,7 @@ def figure2(records: Iterable[Record]) -> Figure:
     proved = any(run.get("course") for run in of_task(records, "delayed"))
     heights = (2.7, 2.7, 2.7) if proved else (2.7, 2.7)
     figure = columns(found, _asynchronous, width=4.2, heights=heights)
-    keys = legend_keys(LOOKS, {run["method"] for run in of_task(records, "measured")})
+    keys = legend_keys(LOOKS, of_task(records, "measured"))
     keys.append(legend_key("a loop of steps alone", "#555555", "", linestyle=":"))
     lengths = sorted({run["step_size"] for run in of_task(records, "delayed")}, reverse=True)
     looks = zip(lengths, _DELAYED, strict=False)
@@ -108,7 +109,7 @@ def robustness(records: Iterable[Record]) -> Figure:
     known = of_task(records, "robust")
     found = filled(known, "wrong targets")
     figure = columns(found, _mistaken, width=4.0, heights=(3.0,), most=2)
-    legend(figure, legend_keys(LOSS_LOOKS, {run["method"] for run in known}))
+    legend(figure, legend_keys(LOSS_LOOKS, known))
     return figure
 
 
@@ -187,12 +188,7 @@ def _threads(panel: Axes, runs: Sequence[Record]) -> None:
         look = LOOKS[run["method"]]
         look.draw(panel, list(speedups(run).items()))
         look._replace(mark="", dashes=":").draw(panel, list(speedups(run, "pace").items()))
-    if taus:
-        panel.plot(taus, taus, **AID)
-        panel.set_xticks(taus)
-        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
-    panel.set_ylim(bottom=0)
-    panel.set(xlabel="threads", ylabel="times faster")
+    threads_axis(panel, taus, "times faster")
 
 
 def _delays(panel: Axes, runs: Sequence[Record]) -> None:

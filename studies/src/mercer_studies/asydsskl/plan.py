@@ -124,16 +124,9 @@ class _Plan(Plan):
             for method in SPARSE[:2]
         ]
         for gamma in _LENGTHS:
-            settings = {
-                "step_size": gamma,
-                "taus": list(scale.delays),
-                "rows": scale.delay_rows,
-                "fitted": scale.fitted,
-                "size": scale.delay_size,
-                "loops": scale.delay_loops,
-                "draws": scale.delay_draws,
-                "seed": 0,
-            }
+            settings = {"step_size": gamma, "taus": list(scale.delays), "rows": scale.delay_rows}
+            settings |= {"fitted": scale.fitted, "size": scale.delay_size}
+            settings |= {"loops": scale.delay_loops, "draws": scale.delay_draws, "seed": 0}
             label = f"delays simulated, γ {gamma:g}"
             cells.append(self._cell("delayed", settings, speed.delayed, label, 2 * scale.cap, 2))
         return self.stage("threads", cells)

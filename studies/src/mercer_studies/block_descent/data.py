@@ -18,7 +18,7 @@ from mercer.datasets.registry import Prepared
 from mercer.kernels import Kernel, Linear
 from mercer_studies import sources
 from mercer_studies.inputs import GENERATED, scaled
-from mercer_studies.sources import drawn, remembered
+from mercer_studies.sources import remembered
 
 REVIEWS = "imdb-reviews"
 ORDERS, STOP_WORDS = (1, 2, 3), "english"  # of n-grams of words
@@ -113,12 +113,10 @@ class Loaded(sources.Loaded):
     @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
         """Random training and test rows, scaled or counted by the training rows."""
-        parts = self._parts
-        kept = drawn(parts.X_train.shape[0], rows)
-        held = drawn(parts.X_test.shape[0], test_rows)
-        X, X_test = parts.X_train[kept], parts.X_test[held]
-        values, y = np.unique(parts.y_train[kept], return_inverse=True)
-        y_test = np.searchsorted(values, parts.y_test[held])
+        parts = self._some(rows, test_rows)
+        X, X_test = parts.X_train, parts.X_test
+        values, y = np.unique(parts.y_train, return_inverse=True)
+        y_test = np.searchsorted(values, parts.y_test)
         texts: tuple[Any, Any] = (None, None)
         if self.source.is_text:
             texts = X, X_test

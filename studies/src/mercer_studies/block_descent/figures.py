@@ -74,7 +74,10 @@ def figure1(records: Iterable[Record]) -> Figure:
     known = of_task(records, "curve")
     found = filled(known, "figure 1")
     figure = columns(found, _against_seconds, width=4.2, heights=(3.0,), most=2)
-    legend(figure, [*_keys(known), legend_key("end of an epoch", "#000000", "*", linestyle="")])
+    legend(
+        figure,
+        [*legend_keys(LOOKS, known), legend_key("end of an epoch", "#000000", "*", linestyle="")],
+    )
     return figure
 
 
@@ -92,7 +95,7 @@ def figure2(records: Iterable[Record]) -> Figure:
         _titled(panel, runs)
 
     figure = columns(filled(sizes, "figure 2"), draw, width=4.2, heights=(3.0,), most=3)
-    keys = _keys(sizes)
+    keys = legend_keys(LOOKS, sizes)
     keys.append(legend_key("full kernel", LOOKS["exact"].colour, "", linestyle="--"))
     keys.append(legend_key("linear model", "#999999", "", linestyle=":"))
     legend(figure, keys)
@@ -127,7 +130,7 @@ def figure4(records: Iterable[Record]) -> Figure:
         _titled(upper, runs)
 
     figure = columns(filled(long, "figure 4"), draw, width=4.2, heights=(2.9, 2.7))
-    keys = _keys(long)
+    keys = legend_keys(LOOKS, long)
     keys.append(legend_key("above: the smaller p", "#777777", "", linestyle="--"))
     keys.append(legend_key("above: accelerated", "#777777", "", linestyle=":"))
     keys.append(legend_key("below: full kernel", LOOKS["exact"].colour, "", linestyle="--"))
@@ -243,10 +246,6 @@ def _titled(panel: Axes, runs: Sequence[Record]) -> None:
     sizes = {run["size"] for run in runs if run.get("size")}
     p = f"p = {thousands(min(sizes))}" if len(sizes) == 1 else ""
     titled(panel, with_paper_name(runs[0]), about(runs[0], rows, p))
-
-
-def _keys(runs: Sequence[Record]) -> list[Any]:
-    return legend_keys(LOOKS, {run["method"] for run in runs})
 
 
 def _patch(label: str, colour: str) -> Any:

@@ -21,6 +21,7 @@ from mercer.datasets import DataError
 from mercer.distributed import Here, Shard
 from mercer.distributed.engine import Engine
 from mercer.kernels import Gaussian
+from mercer_studies.plans import called
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.simulators import Link, simulate_block
 
@@ -273,17 +274,13 @@ def _cells(shape: Shape, plan: Scaling, found: Any) -> list[Cell]:
     return [
         Cell(
             {**about, **settings, "size": None, "seed": 0},
-            partial(_run, settings),
+            called(scaling, settings),
             5.0 + (plan.repeats + 1) * len(plan.processes) * work,
             f"a block of the kernel on machines, {inputs} inputs",
             kind="scaling",
             notes={"label": "full kernel", "figures": [FIGURE], "data": data},
         )
     ]
-
-
-def _run(settings: dict[str, Any], opened: Callable[[int], Any]) -> dict[str, Any]:
-    return scaling(opened, **settings)
 
 
 def _block_times(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,9 +19,9 @@ from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent, Result
 from mercer.solvers.coordinate import eso_factor
-from mercer_studies.plans import Loading
+from mercer_studies.plans import Loading, called
 from mercer_studies.random_binning.data import Loaded, Source, load
-from mercer_studies.runner import Cell, Record, Stage
+from mercer_studies.runner import Cell, Stage
 from mercer_studies.simulators import simulate_rounds
 
 FIGURE = 6
@@ -270,12 +269,8 @@ def stages(
 
 def _stage(source: Source, plan: Parallel, n_jobs: int | None) -> Stage:
     gamma, n = source.window[len(source.window) // 2], source.shape()[0]
-    common: dict[str, Any] = {
-        "protocol": PROTOCOL,
-        "data_name": source.name,
-        "inputs": source.inputs,
-        "test_share": source.test_share,
-    }
+    common: dict[str, Any] = {"protocol": PROTOCOL, "data_name": source.name}
+    common |= {"inputs": source.inputs, "test_share": source.test_share}
     fit: dict[str, Any] = {"gamma": gamma, "seed": 0}
     threads = {"taus": _doubled(n_threads(n_jobs)), "rows": min(plan.rows, n), "size": plan.size}
     threads |= {**fit, "tol": plan.tol, "budget": plan.budget}
@@ -305,16 +300,12 @@ def _cell(kind: str, common: dict[str, Any], settings: dict[str, Any], cost: flo
     run = measured if kind == "measured" else simulated
     return Cell(
         {**common, "kind": kind, **settings},
-        partial(_run, run, settings),
+        called(run, settings),
         cost,
         f"{METHODS[method]}, {mode} steps, {kind}",
         kind=f"{kind} {method} {mode}",
         notes={"label": METHODS[method], "figures": [FIGURE]},
     )
-
-
-def _run(run: Any, settings: dict[str, Any], loaded: Loaded) -> Record:
-    return run(loaded, **settings)
 
 
 def _doubled(most: int) -> list[int]:

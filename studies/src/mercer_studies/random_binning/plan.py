@@ -135,12 +135,8 @@ class _Plan(Plan):
         """Theorem 1, at the middle of the window."""
         scale, window = self._scale, self.source.window
         rows, grids = self.at_most(scale.theorem_rows), scale.theorem_grids
-        settings: dict[str, Any] = {
-            "gamma": window[len(window) // 2],
-            "rows": rows,
-            "n_grids": grids,
-            "n_trials": scale.theorem_trials,
-        }
+        settings: dict[str, Any] = {"gamma": window[len(window) // 2], "rows": rows}
+        settings |= {"n_grids": grids, "n_trials": scale.theorem_trials}
         return [
             Cell(
                 {
@@ -219,12 +215,8 @@ class _Plan(Plan):
     def _fair(self, method: str, size: int | None, seed: int) -> Cell:
         selection_rows = self._scale.selection_rows
         rows = self._exact_rows if method == "exact" else None
-        settings: dict[str, Any] = {
-            "method": method,
-            "size": size,
-            "seed": seed,
-            "selection_rows": selection_rows,
-        }
+        settings: dict[str, Any] = {"method": method, "size": size, "seed": seed}
+        settings |= {"selection_rows": selection_rows}
         tried = 13 * self._cost(method, size, min(selection_rows, self._n))
         of = "" if size is None else f" {size}"
         return Cell(

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.plots.base import STYLE
 from mercer_studies.lines import AID, Curve, draw_line, legend_key
-from mercer_studies.panels import about, columns, filled, legend, thousands, titled
+from mercer_studies.panels import about, columns, filled, legend, thousands, threads_axis, titled
 from mercer_studies.queries import Record
 
 if TYPE_CHECKING:
@@ -102,12 +102,7 @@ def _measured(panel: Axes, runs: Sequence[Record]) -> None:
     for run in runs:
         colour, (mark, dashes) = STYLE[run["method"]][0], _LOOKS[run["mode"]]
         draw_line(panel, _points(speedups(run)), colour, mark, dashes)
-    if taus:
-        panel.plot(taus, taus, **AID)
-        panel.set_xticks(taus)
-        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
-    panel.set_ylim(bottom=0)
-    panel.set(xlabel="threads", ylabel="times faster, measured")
+    threads_axis(panel, taus, "times faster, measured")
 
 
 def _simulated(panel: Axes, runs: Sequence[Record]) -> None:

@@ -66,11 +66,9 @@ class Loaded(sources.Loaded):
     @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
         """Random training and test rows, scaled by the training rows."""
-        parts = self._parts
-        kept = drawn(parts.X_train.shape[0], rows)
-        held = drawn(parts.X_test.shape[0], test_rows)
-        X, X_test = scaled(parts.X_train[kept], parts.X_test[held], self.source.inputs)
-        y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
+        parts = self._some(rows, test_rows)
+        X, X_test = scaled(parts.X_train, parts.X_test, self.source.inputs)
+        y, y_test = self._responses(parts.y_train, parts.y_test)
         return Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
 
     @remembered

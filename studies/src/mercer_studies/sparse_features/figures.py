@@ -119,7 +119,7 @@ def figure1(records: Iterable[Record]) -> Figure:
     """Objective and test error of Sparse-RF and of boosting as they draw features."""
     found = filled(select(records, figure=1), "figure 1")
     figure = columns(found, _searches, width=3.8, heights=(2.6, 2.3, 2.3))
-    keys = legend_keys(_SEARCHES, _SEARCHES)
+    keys = legend_keys(_SEARCHES, [{"method": name} for name in _SEARCHES])
     if any(level(runs) for runs in found.values()):
         keys.append(legend_key("exact kernel", "black", "", linestyle="--"))
     if any(_within_sight(runs, None) for runs in found.values()):

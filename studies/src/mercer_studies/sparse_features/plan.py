@@ -62,12 +62,8 @@ class _Plan(Plan):
         """A panel of the figure."""
         scale = self._scale
         rows = self.at_most(scale.figure_rows)
-        common: dict[str, Any] = {
-            "rows": self.unless_all(rows),
-            "test_rows": scale.test_rows,
-            "lam_n": 1.0,
-            "seed": 0,
-        }
+        common: dict[str, Any] = {"rows": self.unless_all(rows), "test_rows": scale.test_rows}
+        common |= {"lam_n": 1.0, "seed": 0}
         draws = {"size": scale.figure_size, "n_new": scale.figure_new}
         searches = {"sparse-perceptron": draws, BOOSTING: {"size": scale.n_learners, "n_new": 1}}
         level = {"method": "kernel-perceptron", "size": None, **common}
@@ -95,18 +91,10 @@ class _Plan(Plan):
         if family == "kernel":
             n = min(n, scale.kernel_rows or n)
         size = None if family == "kernel" else scale.size
-        settings: dict[str, Any] = {
-            "family": family,
-            "kernel": kernel,
-            "size": size,
-            "seed": 0,
-            "lam_n": lam_n,
-            "rows": self.unless_all(n),
-            "test_rows": scale.test_rows,
-            "n_new": scale.n_new,
-            "width_rows": scale.width_rows,
-            "width_size": scale.width_size,
-        }
+        settings: dict[str, Any] = {"family": family, "kernel": kernel, "size": size, "seed": 0}
+        settings |= {"lam_n": lam_n, "rows": self.unless_all(n), "test_rows": scale.test_rows}
+        settings |= {"n_new": scale.n_new, "width_rows": scale.width_rows}
+        settings |= {"width_size": scale.width_size}
         method = f"{family}-{kernel}"
         of = f", n λ {lam_n:g}" if family == "sparse" else ""
         return Cell(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mercer.plots.base import dress
 from mercer_studies.lines import Look, draw_bars, draw_line, legend_key, legend_keys
@@ -56,7 +56,7 @@ def figure1(records: Iterable[Record]) -> Figure:
     figure = columns(
         filled(runs, "figure 1"), _norms, width=3.5, heights=(2.7, 2.2), most=_COLUMNS, share_x=True
     )
-    legend(figure, _keys(runs))
+    legend(figure, legend_keys(LOOKS, runs))
     return figure
 
 
@@ -71,7 +71,7 @@ def theorems(records: Iterable[Record]) -> Figure:
         most=_COLUMNS,
         share_x=True,
     )
-    legend(figure, [*_keys(runs), legend_key("allowed", "#555555", "", linestyle=":")])
+    legend(figure, [*legend_keys(LOOKS, runs), legend_key("allowed", "#555555", "", linestyle=":")])
     return figure
 
 
@@ -116,7 +116,7 @@ def table1(records: Iterable[Record]) -> Figure:
             log_axes(panel, "y")
             size_axis(panel, [_varied(run, varied) for run in runs])
             dress(panel)
-    legend(figure, _keys(timings(found, "n")))
+    legend(figure, legend_keys(LOOKS, timings(found, "n")))
     return figure
 
 
@@ -201,7 +201,7 @@ def _errors(
 
     found = filled(runs, f"figure {number}")
     figure = columns(found, draw, width=3.8, heights=(3.2,), most=_COLUMNS)
-    keys = _keys(runs)
+    keys = legend_keys(LOOKS, runs)
     if any(run["size"] is None for run in runs):
         keys.append(legend_key("exact kernel", "black", "", linestyle="-."))
     legend(figure, keys)
@@ -262,7 +262,3 @@ def _rows(runs: Sequence[Record], exact: Sequence[Record]) -> str:
     if most[0] < n:
         said = f"{thousands(most[0])} of {said}"
     return said if most[-1] == most[0] else f"{said}, exact: {thousands(most[-1])}"
-
-
-def _keys(runs: Iterable[Record]) -> list[Any]:
-    return legend_keys(LOOKS, {run["method"] for run in runs})

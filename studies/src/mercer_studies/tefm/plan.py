@@ -131,14 +131,8 @@ class _Plan(Plan):
 
     def _ridge_cell(self, method: str, size: int | None, seed: int, rows: int | None) -> Cell:
         scale = self._scale
-        settings: dict[str, Any] = {
-            "method": method,
-            "size": size,
-            "seed": seed,
-            "rows": rows,
-            "reference": scale.reference,
-            "selection_rows": scale.selection_rows,
-        }
+        settings: dict[str, Any] = {"method": method, "size": size, "seed": seed, "rows": rows}
+        settings |= {"reference": scale.reference, "selection_rows": scale.selection_rows}
         known = method_at(method, size)
         n = self.at_most(rows)
         exact = 4e-12 * n**3 + 5e-10 * n**2 * (self._d + 4) if method == fits.EXACT else 0.0
@@ -180,14 +174,8 @@ def _times(scale: Scale, n_jobs: int | None) -> Stage:
 def _time_cell(
     method: str, rows: int, n_base: int, size: int, varied: str, inputs: int, n_jobs: int | None
 ) -> Cell:
-    settings: dict[str, Any] = {
-        "method": method,
-        "rows": rows,
-        "n_base": n_base,
-        "size": size,
-        "inputs": inputs,
-        "seed": 0,
-    }
+    settings: dict[str, Any] = {"method": method, "rows": rows, "n_base": n_base, "size": size}
+    settings |= {"inputs": inputs, "seed": 0}
     known = METHODS[method]
     return Cell(
         {"protocol": "timing", "data_name": "generated rows", **settings},
