@@ -65,8 +65,8 @@ def columns(
     """A figure with a column of panels for each data set, in bands of at most so many columns.
 
     ``found``: runs by data set, at least one; ``draw``: takes the panels of a column from above,
-    the name of the data and the runs; ``width``, ``heights``, ``share_x``: see :func:`grid`; one
-    height for each panel of a column; ``most``: columns of a band; all in one by default.
+    the name of the data and the runs; ``width``, ``heights``, one height for each panel of a
+    column; ``most``: columns of a band; all in one by default.
     """
     across, step = min(most or len(found), len(found)), len(heights)
     bands = -(-len(found) // across)

@@ -12,7 +12,11 @@ from mercer_studies.runner import Cell, Stage
 from mercer_studies.sources import Source
 
 Run = Callable[..., dict[str, Any]]
-"""A run: takes what was loaded and settings by name, returns the results of a record."""
+"""A run: takes what was loaded and settings by name, returns the results of a record.
+
+Settings of most runs: ``method``, one of ``grid.METHODS``; ``rows`` and ``test_rows``, drawn at
+random, None takes all; ``fitted``, rows with which γ, λ and C are chosen; ``seed``.
+"""
 
 
 @dataclass(frozen=True, eq=False)  # sources need not be hashable

@@ -71,7 +71,7 @@ def select(
 
     As published, γ is picked by the test score; there only the least seed counts, so that luck is
     not picked besides. ``figure``: a table by its name, such as "Table 1"; ``protocol``:
-    {"published", "fair", "example"}.
+    "published", "fair" or "example".
     """
     found = [
         record

@@ -86,12 +86,10 @@ def course(
 ) -> dict[str, Any]:
     """The test error of a method against its seconds.
 
-    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``: training and test rows; None takes
-    all; ``fitted``: rows with which settings are chosen; ``n_new``, ``n_rounds``: R and M; ``cap``:
-    seconds after which a curve ends. Returns the results of a record: ``course`` has a list for
-    each of ``seconds``, ``error`` and ``size``, and of ``objective`` for sparse models; ``capped``
-    says whether it was cut off. After asynchronous steps ``polished`` has ``model_size`` and
-    ``error`` once polished.
+    ``n_new``, ``n_rounds``: R and M; ``cap``: seconds after which a curve ends. Returns the results
+    of a record: ``course`` has a list for each of ``seconds``, ``error`` and ``size``, and of
+    ``objective`` for sparse models; ``capped`` says whether it was cut off. After asynchronous
+    steps ``polished`` has ``model_size`` and ``error`` once polished.
     """
     some = loaded.subset(rows, test_rows)
     chosen = loaded.chosen(rows, fitted)

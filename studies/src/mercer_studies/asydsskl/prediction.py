@@ -41,11 +41,10 @@ def answers(
 ) -> dict[str, Any]:
     """Seconds of answers to more and more rows.
 
-    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``: training rows, and rows that the
-    error is measured on; ``fitted``: rows with which settings are chosen; ``n_new``, ``n_rounds``:
-    R and M; ``counts``: of rows asked; the test rows come again where they are too few. The results
-    of a record: ``curve`` has ``n`` and ``seconds`` of every count, the median of three,
-    ``model_size`` the features or support vectors, and ``slope`` seconds a row.
+    ``rows``, ``test_rows``: training rows, and rows that the error is measured on; ``n_new``,
+    ``n_rounds``: R and M; ``counts``: of rows asked; the test rows come again where they are too
+    few. Returns the results of a record: ``curve`` has ``n`` and ``seconds`` of every count, the
+    median of three, ``model_size`` the features or support vectors, and ``slope`` seconds a row.
     """
     some = loaded.subset(rows, test_rows)
     model, size = _model(loaded, some, loaded.chosen(rows, fitted), method, n_new, n_rounds, seed)

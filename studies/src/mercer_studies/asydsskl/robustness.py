@@ -44,7 +44,7 @@ def corrupted(task: str, y: NDArray, share: float, seed: int) -> NDArray:
     """Targets of which a share is wrong.
 
     Labels become the other one; numbers rise by 5 to 15, in units of their deviation. ``task``:
-    {"classification", "regression"}; ``y``: shape (n,), ±1, or of deviation 1.
+    "classification" or "regression"; ``y``: shape (n,), ±1, or of deviation 1.
     """
     rng = np.random.default_rng(seed)
     wrong = rng.permutation(len(y)) < round(share * len(y))
@@ -70,7 +70,7 @@ def robust(
     which, by the mean of the model's own loss: its targets are as wrong as the others. Test rows
     are all right. ``loss``: one of ``LOSSES``; ``seed``: of what is wrong, of the features and of
     the steps; ``fitted``: rows with which γ is chosen, of right targets; ``size``: random features;
-    ``solver``: as for ``machines.inner_solver``. Returns the results of a record.
+    ``solver``: as for ``machines.inner_solver``.
     """
     some = loaded.subset(rows, test_rows)
     gamma = loaded.width(rows, fitted)[0]

@@ -56,8 +56,7 @@ def made_up(name: str, share: float, seed: int = 0) -> tuple[Any, np.ndarray]:
 def timed(*, shape: str, share: float, n_new: int, n_jobs: int | None, seed: int) -> dict[str, Any]:
     """Seconds of the first round: features, steps, dropping.
 
-    ``shape``: one of ``SHAPES``; ``share``: of its rows; ``n_new``: R. Returns the results of a
-    record.
+    ``shape``: one of ``SHAPES``; ``share``: of its rows; ``n_new``: R.
     """
     task, n, d = SHAPES[shape]
     X, y = made_up(shape, share, seed)

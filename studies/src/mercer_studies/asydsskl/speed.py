@@ -51,11 +51,10 @@ def measured(
 
     Numbers of threads take turns, so that a change of the machine's pace falls on all of them.
     Looking for the length of the steps, which one thread does before, does not count. ``method``:
-    {"asydsskl", "asydsskl-own"}; ``taus``: threads, 1 first; ``fitted``: rows with which settings
-    are chosen; ``size``: random features; ``loops``: snapshots. The results of a record; ``curve``
-    has for every number of threads ``seconds`` until F is what one thread has after half of its
-    loops (None where it did not get there), and ``pace``, those of a loop. Both are medians of
-    three runs.
+    "asydsskl" or "asydsskl-own"; ``taus``: threads, 1 first; ``size``: random features; ``loops``:
+    snapshots. Returns the results of a record; ``curve`` has for every number of threads
+    ``seconds`` until F is what one thread has after half of its loops (None where it did not get
+    there), and ``pace``, those of a loop. Both are medians of three runs.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float32)
     runs: dict[int, list[Result]] = {tau: [] for tau in taus}
@@ -92,13 +91,13 @@ def delayed(
 ) -> dict[str, Any]:
     """Loops of steps that see weights of up to τ steps ago.
 
-    ``step_size``: γ; ``taus``: delays, 0 first; ``fitted``: rows with which settings are chosen;
-    ``size``: random features; ``loops``: snapshots at most; ``draws``: runs that a number of loops
-    is the mean of. The results of a record; ``curve`` has for every τ the ``loops`` until F is near
-    its minimum, None where it did not get there. ``course`` has F - F* after every loop without
-    delay (None where it left the range) and, if the loss is convex, what rate (11) allows for these
-    steps under ``allowed``, and for steps as long as theory lets them be under ``allowed_short``;
-    ``step_allowed`` has that length for every τ.
+    ``step_size``: γ; ``taus``: delays, 0 first; ``size``: random features; ``loops``: snapshots at
+    most; ``draws``: runs that a number of loops is the mean of. Returns the results of a record;
+    ``curve`` has for every τ the ``loops`` until F is near its minimum, None where it did not get
+    there. ``course`` has F - F* after every loop without delay (None where it left the range) and,
+    if the loss is convex, what rate (11) allows for these steps under ``allowed``, and for steps as
+    long as theory lets them be under ``allowed_short``; ``step_allowed`` has that length for every
+    τ.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float64)
     best = _minimum(problem, loaded.n_jobs)

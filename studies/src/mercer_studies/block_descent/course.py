@@ -37,15 +37,14 @@ def course(
 ) -> dict[str, Any]:
     """The test error of a system as blocks pass; judging does not count.
 
-    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``, ``fitted``, ``size``, ``jitter``,
-    ``seed``: see ``systems.prepared``; ``block_size``, ``epochs``: b, and how many times all blocks
-    are visited; ``cap``: seconds after which the curve ends; ``every``: "block" or "epoch", when
-    there is a point; ``accelerated``: whether the algorithm is this library's form of it, not the
-    paper's. Returns the results of a record: ``course`` has a list for each of ``epoch`` (a number
-    of blocks over that of all), ``seconds``, ``error``, ``objective`` and ``residual`` (None where
-    it was not worked out); ``likeliest`` is the error of stars if the likeliest ones are answered,
-    not their mean; ``phases`` has, of points every block, the median seconds of a block by phase in
-    the ``first`` epoch and in ``later`` ones.
+    ``block_size``, ``epochs``: b, and how many times all blocks are visited; ``cap``: seconds after
+    which the curve ends; ``every``: "block" or "epoch", when there is a point; ``accelerated``:
+    whether the algorithm is this library's form of it, not the paper's. Returns the results of a
+    record: ``course`` has a list for each of ``epoch`` (a number of blocks over that of all),
+    ``seconds``, ``error``, ``objective`` and ``residual`` (None where it was not worked out);
+    ``likeliest`` is the error of stars if the likeliest ones are answered, not their mean;
+    ``phases`` has, of points every block, the median seconds of a block by phase in the ``first``
+    epoch and in ``later`` ones.
     """
     made = prepared(
         loaded,

@@ -29,11 +29,10 @@ def path(
 ) -> dict[str, Any]:
     """Seconds of one λ and of several that share blocks, for the same number of epochs.
 
-    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``, ``fitted``, ``size``, ``jitter``,
-    ``seed``: see ``systems.prepared``; ``n_alphas``: λ of the path, the chosen one among them. The
-    results of a record: ``seconds`` with ``one`` and ``path``, medians of three runs, ``ratio``,
-    ``alphas`` and their ``errors``, and ``away``: how far the path's solution for the chosen λ is
-    from that of one alone, relative to its size.
+    ``n_alphas``: λ of the path, the chosen one among them. Returns the results of a record:
+    ``seconds`` with ``one`` and ``path``, medians of three runs, ``ratio``, ``alphas`` and their
+    ``errors``, and ``away``: how far the path's solution for the chosen λ is from that of one
+    alone, relative to its size.
     """
     made = prepared(
         loaded,

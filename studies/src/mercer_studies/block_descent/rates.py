@@ -40,14 +40,13 @@ def rates(
     """A small system in double precision: its constants, and how block coordinate descent nears
     the direct solution.
 
-    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``, ``fitted``, ``size``, ``jitter``,
-    ``seed``: see ``systems.prepared``; ``block_size``, ``epochs``: b, and the most epochs;
-    ``strength``: "theory" or "chosen", λ = ln n / n, with which the paper's Table 2 is worked out,
-    or the one that does best. Returns the results of a record: ``condition``, ``smallest``,
-    ``largest``, ``effective`` and ``restricted`` of the matrix; ``predicted`` and ``measured``
-    epochs for the shares in ``gaps`` (None: not reached); ``close``, the epochs after which answers
-    are within 1e-6 of those of the direct solution; ``away``, how far they are in the end; and
-    ``accelerated``, the same three of this library's form of the algorithm.
+    ``block_size``, ``epochs``: b, and the most epochs; ``strength``: "theory" or "chosen", λ = ln n
+    / n, with which the paper's Table 2 is worked out, or the one that does best. Returns the
+    results of a record: ``condition``, ``smallest``, ``largest``, ``effective`` and ``restricted``
+    of the matrix; ``predicted`` and ``measured`` epochs for the shares in ``gaps`` (None: not
+    reached); ``close``, the epochs after which answers are within 1e-6 of those of the direct
+    solution; ``away``, how far they are in the end; and ``accelerated``, the same three of this
+    library's form of the algorithm.
     """
     made = prepared(
         loaded,

@@ -46,11 +46,9 @@ def prepared(
 ) -> Prepared:
     """A system on some rows.
 
-    ``method``: one of ``grid.METHODS``; ``rows``, ``test_rows``: training and test rows; None takes
-    all; ``fitted``: rows with which settings are chosen; ``size``: p; None for the full kernel;
-    ``jitter``: γ of Nyström; ``seed``: of landmarks or random features; ``dtype``: of features.
-    Nyström's equations are quadratic in the kernel: under a weak λ float32 is too coarse for them;
-    ``alpha``: λ in place of the one that is chosen.
+    ``size``: p; None for the full kernel; ``jitter``: γ of Nyström; ``seed``: of landmarks or
+    random features; ``dtype``: of features. Nyström's equations are quadratic in the kernel: under
+    a weak λ float32 is too coarse for them; ``alpha``: λ in place of the one that is chosen.
     """
     chosen = loaded.chosen(fitted)
     if alpha is not None:

@@ -77,8 +77,7 @@ def published(
     its rivals have another kernel (see ``kernel_of``), centre the targets and solve by a Cholesky
     factorisation. ``method``: "binning", "fourier", "nystroem", "blocks" or "exact"; ``size``:
     grids, columns, landmarks or least rows of a block; None for the exact kernel; ``gamma``: for
-    inputs as the source scales them; ``rows``: fit so many training rows, drawn at random; None
-    takes all. Returns the results of a record.
+    inputs as the source scales them.
     """
     if rows is not None and rows < loaded.scaled.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
@@ -196,9 +195,8 @@ def fair(
     """One fit after a choice of γ and α on a validation part of the training rows.
 
     ``method``: "binning", "fourier", "nystroem", "blocks" or "exact"; ``seed``: decides the
-    validation part and the map; ``rows``: fit so many training rows, drawn at random; None takes
-    all; ``selection_rows``: at most so many rows are fitted, and as many validated on, while
-    choosing. Returns the results of a record.
+    validation part and the map; ``selection_rows``: at most so many rows are fitted, and as many
+    validated on, while choosing.
     """
     if rows is not None and rows < loaded.raw.X_train.shape[0]:
         loaded = loaded.with_rows(rows)

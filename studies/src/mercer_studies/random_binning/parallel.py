@@ -106,8 +106,8 @@ def measured(
     :class:`mercer.solvers.CoordinateDescent`; ``taus``: threads; they take turns, so that a change
     of the machine's pace falls on all of them; ``rows``, ``size``: training rows; grids, or Fourier
     features; ``tol``: relative duality gap to reach; ``budget``: seconds after which no further
-    turn is begun. The results of a record; ``curve`` has the median seconds of every number of
-    threads.
+    turn is begun. Returns the results of a record; ``curve`` has the median seconds of every number
+    of threads.
     """
     problem = _problem(loaded, method, np.float32, rows, size, gamma, seed)
     runs: dict[int, list[float]] = {tau: [] for tau in taus}
@@ -157,9 +157,9 @@ def simulated(
     :func:`mercer_studies.simulators.simulate_rounds`; ``taus``: processors, one first; ``rows``,
     ``size``: training rows; grids, or Fourier features; ``epochs``: on one processor a run ends
     after so many steps for every column, on several after twice the rounds of one; ``draws``: runs,
-    each with columns drawn anew, that a number of rounds is the mean of. The results of a record;
-    ``curve`` has for every τ the ``rounds`` to within a hundredth of the way to the minimum, None
-    where it was not reached.
+    each with columns drawn anew, that a number of rounds is the mean of. Returns the results of a
+    record; ``curve`` has for every τ the ``rounds`` to within a hundredth of the way to the
+    minimum, None where it was not reached.
     """
     problem = _problem(loaded, method, np.float64, rows, size, gamma, seed)
     since = perf_counter()

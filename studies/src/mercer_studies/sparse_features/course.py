@@ -24,8 +24,7 @@ def level(
 ) -> dict[str, Any]:
     """The exact kernel machine: λ‖w*‖ plus its loss, the dashed line, and its error.
 
-    There is no constant term, so that the theorem's bound is what it says. ``lam_n``: n λ;
-    ``seed``: it has no part in this. Returns the results of a record.
+    There is no constant term, so that the theorem's bound is what it says. ``lam_n``: n λ.
     """
     some = loaded.subset(rows, test_rows)
     lam = lam_n / len(some.y)
@@ -57,9 +56,9 @@ def search(
     """The objective and the test error after every round of a search.
 
     ``method``: "sparse-perceptron" or "boosting-perceptron", random perceptrons, or those that a
-    surrogate finds; ``lam_n``: n λ; ``size``, ``n_new``: features drawn in all, and in a round. The
-    results of a record: ``course`` has a list for each of ``drawn``, ``active``, ``seconds``,
-    ``objective`` and ``error``; an empty model comes first.
+    surrogate finds; ``lam_n``: n λ; ``size``, ``n_new``: features drawn in all, and in a round.
+    Returns the results of a record: ``course`` has a list for each of ``drawn``, ``active``,
+    ``seconds``, ``objective`` and ``error``; an empty model comes first.
     """
     some = loaded.subset(rows, test_rows)
     lam = lam_n / len(some.y)

@@ -52,10 +52,9 @@ def table(
     """A cell of the tables: model size, error, seconds and memory.
 
     ``family``: "kernel", "rf" or "sparse"; ``kernel``: "gaussian", "laplacian" or "perceptron";
-    ``size``: features D that are drawn; None for the exact kernel; ``lam_n``: n λ; ``rows``,
-    ``test_rows``: training and test rows; None takes all; ``n_new``: features drawn at a time;
-    ``width_rows``, ``width_size``: rows and features with which γ is chosen. The results of a
-    record.
+    ``size``: features D that are drawn; None for the exact kernel; ``lam_n``: n λ; ``n_new``:
+    features drawn at a time; ``width_rows``, ``width_size``: rows and features with which γ is
+    chosen.
     """
     some = loaded.subset(rows, test_rows)
     width = loaded.width(kernel, rows, width_rows, width_size)

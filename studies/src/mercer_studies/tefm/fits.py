@@ -77,10 +77,9 @@ def ridge(
     """Ridge regression on the features of a map.
 
     γ and λ are chosen at one size of the method, on a validation part and with the seed 0, and
-    serve at every size and with every seed. ``method``: one of ``grid.METHODS``; ``size``: number
-    of features l; None for the exact kernel; ``rows``: training rows; None takes all;
-    ``reference``: number of features at which γ and λ are chosen; ``selection_rows``: at most so
-    many rows are fitted, and as many validated on, while choosing. Returns the results of a record.
+    serve at every size and with every seed. ``size``: number of features l; None for the exact
+    kernel; ``reference``: number of features at which γ and λ are chosen; ``selection_rows``: at
+    most so many rows are fitted, and as many validated on, while choosing.
     """
     some = loaded.subset(rows)
     known = method_at(method, size)
@@ -113,7 +112,7 @@ def times(
     """Seconds of features and solution on generated rows.
 
     ``method``: "rks", "tefm-g" or "tefm-s", the features of ``rks`` are ``size`` alone, without a
-    base. Returns the results of a record.
+    base.
     """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, inputs))
