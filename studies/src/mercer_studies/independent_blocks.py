@@ -23,17 +23,6 @@ from mercer.compare.methods import Method
 _LOT_ROWS = 128  # small blocks are worked on together up to so many rows
 
 
-def standardised(X: Any) -> tuple[Any, Any]:
-    """The scaler that the estimators use, fitted, and the scaled rows.
-
-    >>> import numpy as np
-    >>> standardised(np.array([[0.0], [2.0]]))[1].ravel().tolist()
-    [-1.0, 1.0]
-    """
-    scaler = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
-    return scaler, scaler.fit_transform(X)
-
-
 def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
     """Classes, and targets of ±1: one column for two classes, else one for each.
 
@@ -46,66 +35,7 @@ def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
     return classes, np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
 
 
-class _Ridge(BaseEstimator):
-    """Parts of both: a scaler, targets as columns, chunks of kernel matrices on all threads."""
-
-    classify: bool
-    scale: bool
-    n_jobs: int | None
-    scaler_: Any
-
-    def _fit_scaler(self, X: Any) -> Any:
-        """The training rows as the kernel sees them."""
-        self.scaler_ = None
-        if self.scale:
-            self.scaler_, X = standardised(X)
-        return X
-
-    def _scaled(self, X: Any) -> Any:
-        return X if self.scaler_ is None else self.scaler_.transform(X)
-
-    def _encode(self, y: NDArray) -> NDArray[np.float64]:
-        if self.classify:
-            self.classes_, targets = indicators(y)
-            return targets
-        self.output_shape_ = y.shape[1:]
-        return y.reshape(len(y), -1).astype(np.float64)
-
-    def _decode(self, responses: NDArray) -> NDArray:
-        out = responses + self.intercept_
-        if not self.classify:
-            return out.reshape(len(out), *self.output_shape_)
-        winners = (out[:, 0] > 0).astype(int) if out.shape[1] == 1 else out.argmax(axis=1)
-        return self.classes_[winners]
-
-    def _lower_kernel(self, X: Any) -> NDArray:
-        """The kernel matrix of some rows, of which only the lower triangle is filled."""
-        n = X.shape[0]
-        K = np.empty((n, n))
-
-        def fill(rows: slice) -> None:
-            K[rows, : rows.stop] = self.kernel_(X[rows], X[: rows.stop])
-
-        self._for_chunks(fill, n, 8.0 * n)
-        return K
-
-    def _for_chunks(self, work: Callable[[slice], None], n: int, bytes_per_row: float) -> None:
-        """Do something for chunks of n rows, on all threads: kernels release the interpreter."""
-        threads = n_threads(self.n_jobs)
-        budget = int(min(CHUNK_BYTES, n * bytes_per_row / threads))
-        self._on_threads(work, row_chunks(n, bytes_per_row, budget))
-
-    def _on_threads(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
-        with ThreadPoolExecutor(n_threads(self.n_jobs)) as pool:
-            try:
-                for _ in pool.map(work, items):
-                    pass
-            except BaseException:
-                pool.shutdown(cancel_futures=True)  # an interrupt need not wait for the rest
-                raise
-
-
-class IndependentBlocks(_Ridge):
+class IndependentBlocks(BaseEstimator):
     """Kernel ridge regression that takes the kernel for zero between blocks of rows.
 
     Random hyperplanes halve the rows, again and again, for as long as both halves keep
@@ -171,6 +101,57 @@ class IndependentBlocks(_Ridge):
         There K c = y − n·alpha·c.
         """
         return self._decode(self._targets - len(self._targets) * self.alpha * self.dual_coef_)
+
+    def _fit_scaler(self, X: Any) -> Any:
+        """The training rows as the kernel sees them, scaled as the library's estimators do."""
+        if not self.scale:
+            self.scaler_ = None
+            return X
+        self.scaler_ = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
+        return self.scaler_.fit_transform(X)
+
+    def _scaled(self, X: Any) -> Any:
+        return X if self.scaler_ is None else self.scaler_.transform(X)
+
+    def _encode(self, y: NDArray) -> NDArray[np.float64]:
+        if self.classify:
+            self.classes_, targets = indicators(y)
+            return targets
+        self.output_shape_ = y.shape[1:]
+        return y.reshape(len(y), -1).astype(np.float64)
+
+    def _decode(self, responses: NDArray) -> NDArray:
+        out = responses + self.intercept_
+        if not self.classify:
+            return out.reshape(len(out), *self.output_shape_)
+        winners = (out[:, 0] > 0).astype(int) if out.shape[1] == 1 else out.argmax(axis=1)
+        return self.classes_[winners]
+
+    def _lower_kernel(self, X: Any) -> NDArray:
+        """The kernel matrix of some rows, of which only the lower triangle is filled."""
+        n = X.shape[0]
+        K = np.empty((n, n))
+
+        def fill(rows: slice) -> None:
+            K[rows, : rows.stop] = self.kernel_(X[rows], X[: rows.stop])
+
+        self._for_chunks(fill, n, 8.0 * n)
+        return K
+
+    def _for_chunks(self, work: Callable[[slice], None], n: int, bytes_per_row: float) -> None:
+        """Do something for chunks of n rows, on all threads: kernels release the interpreter."""
+        threads = n_threads(self.n_jobs)
+        budget = int(min(CHUNK_BYTES, n * bytes_per_row / threads))
+        self._on_threads(work, row_chunks(n, bytes_per_row, budget))
+
+    def _on_threads(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
+        with ThreadPoolExecutor(n_threads(self.n_jobs)) as pool:
+            try:
+                for _ in pool.map(work, items):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # an interrupt need not wait for the rest
+                raise
 
     def _prepare(self, X: Any, y: Any) -> None:
         n = X.shape[0]

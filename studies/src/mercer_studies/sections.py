@@ -182,12 +182,13 @@ def runs(records: Sequence[Record]) -> Section:
         for name, form in (("machine", _machine), ("versions", _software))
     )
     times = sorted(str(record.get("run") or "")[:15] for record in records if record.get("run"))
+    spent = sum((record.get("seconds") or {}).get("fit") or 0.0 for record in records)
     said: list[tuple[str, str]] = [
         ("protocols", _listed(record.get("protocol") for record in records)),
         ("λ as published", _listed(r.get("lam_n") for r in records if _published(r))),
         ("seeds", _listed(record.get("seed") for record in records)),
         ("started", " to ".join(dict.fromkeys(map(_time, times[:1] + times[-1:])))),
-        ("time of all fits", f"{sum(map(_spent, records)):,.0f} s"),
+        ("time of all fits", f"{spent:,.0f} s"),
         *(("machine", machine) for machine in machines),
         ("remark", _listed(record.get("remark") for record in records)),
         *(("software", known) for known in versions),
@@ -288,10 +289,6 @@ def _software(versions: Mapping[str, str]) -> str:
 def _time(stamp: str) -> str:
     """20240607T101112 as people write it."""
     return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]} {stamp[9:11]}:{stamp[11:13]} UTC"
-
-
-def _spent(record: Record) -> float:
-    return (record.get("seconds") or {}).get("fit") or 0.0
 
 
 def _what(record: Record) -> str:

@@ -1,7 +1,5 @@
 """Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel learning, AAAI 2018."""
 
-from __future__ import annotations
-
 from mercer_studies.asydsskl.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.asydsskl.plan import stages
 from mercer_studies.papers import Paper

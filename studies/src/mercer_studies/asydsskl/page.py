@@ -1,7 +1,5 @@
 """Text of the report on the AsyDSSKL paper."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from mercer_studies.asydsskl import figures as plots

@@ -25,23 +25,13 @@ def _training(records: Sequence[Record]) -> Table:
     rows = []
     for run in curves(records):
         course, chosen = run["course"], run["chosen"]
-        rows.append(
-            [
-                full_name(run),
-                METHODS[run["method"]],
-                run["seed"],
-                f"{run['rows']:,}",
-                f"{course['seconds'][0]:.3g}",
-                _error(run, course["error"][0]),
-                f"{course['seconds'][-1]:.3g}",
-                _error(run, course["error"][-1]),
-                f"{run['model_size']:,}",
-                f"{run['polished']['model_size']:,}" if run.get("polished") else "–",
-                f"{chosen['gamma']:.3g}",
-                _strength(run),
-                "time" if run["capped"] else "its end",
-            ]
-        )
+        row = [full_name(run), METHODS[run["method"]], run["seed"], f"{run['rows']:,}"]
+        row += [f"{course['seconds'][0]:.3g}", _error(run, course["error"][0])]
+        row += [f"{course['seconds'][-1]:.3g}", _error(run, course["error"][-1])]
+        row.append(f"{run['model_size']:,}")
+        row.append(f"{run['polished']['model_size']:,}" if run.get("polished") else "–")
+        row += [f"{chosen['gamma']:.3g}", _strength(run), "time" if run["capped"] else "its end"]
+        rows.append(row)
     head = ["data", "method", "trial", "rows", "first s", "error", "last s", "error"]
     head += ["size", "polished", "γ", "strength", "ended by"]
     return table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 11))
@@ -79,17 +69,9 @@ def _threads(records: Sequence[Record]) -> Table:
         goal, pace = speedups(run), speedups(run, "pace")
         for point in run["curve"]:
             tau = point["tau"]
-            rows.append(
-                [
-                    full_name(run),
-                    METHODS[run["method"]],
-                    tau,
-                    or_dash(point["seconds"]),
-                    or_dash(goal.get(tau)),
-                    or_dash(1e3 * point["pace"]),
-                    or_dash(pace.get(tau)),
-                ]
-            )
+            row = [full_name(run), METHODS[run["method"]], tau, or_dash(point["seconds"])]
+            row += [or_dash(goal.get(tau)), or_dash(1e3 * point["pace"]), or_dash(pace.get(tau))]
+            rows.append(row)
     head = ["data", "steps", "threads", "s to the target", "times", "ms a loop", "times"]
     return table("Figure 2: threads", head, rows, range(2, 7))
 

@@ -1,7 +1,5 @@
 """Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning by block descent, 2016."""
 
-from __future__ import annotations
-
 from mercer_studies.block_descent.grid import FIGURES, SCALES, SOURCES, TABLES
 from mercer_studies.block_descent.plan import stages
 from mercer_studies.block_descent.scaling import SHAPES

@@ -1,7 +1,5 @@
 """Text of the report on the block coordinate descent paper."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from mercer_studies.block_descent import figures as plots

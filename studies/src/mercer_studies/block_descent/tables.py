@@ -89,24 +89,15 @@ def _rates(records: Sequence[Record]) -> Table:
     for run in of_task(records, "rates"):
         orders = ORDERS_OF[run["method"]]
         at = run["gaps"].index(1e-3)
-        rows.append(
-            [
-                full_name(run),
-                "ln n / n" if run["strength"] == "theory" else f"{run['chosen']['alpha']:g}",
-                METHODS[run["method"]],
-                orders[0],
-                orders[2],
-                f"{run['n_features']:,}",
-                or_dash(run["condition"]),
-                or_dash(run["effective"] / run["smallest"] if run["smallest"] else None),
-                or_dash(run["measured"][at]),
-                or_dash(run["predicted"][at]),
-                or_dash(run["predicted_old"][at]),
-                or_dash(run["close"]),
-                or_dash(run["accelerated"]["measured"][at]),
-                or_dash(run["accelerated"]["close"]),
-            ]
-        )
+        strength = "ln n / n" if run["strength"] == "theory" else f"{run['chosen']['alpha']:g}"
+        row = [full_name(run), strength]
+        row += [METHODS[run["method"]], orders[0], orders[2], f"{run['n_features']:,}"]
+        row.append(or_dash(run["condition"]))
+        row.append(or_dash(run["effective"] / run["smallest"] if run["smallest"] else None))
+        row += [or_dash(run["measured"][at]), or_dash(run["predicted"][at])]
+        row += [or_dash(run["predicted_old"][at]), or_dash(run["close"])]
+        row += [or_dash(run["accelerated"]["measured"][at]), or_dash(run["accelerated"]["close"])]
+        rows.append(row)
     head = ["data", "λ", "system", "iterations (a)", "iterations (b)", "unknowns", "condition"]
     head += ["L_eff / m", "epochs to 10⁻³", "theorem 4.1", "equation 7", "to the direct solution"]
     head += ["accelerated, 10⁻³", "accelerated, direct"]
@@ -134,16 +125,9 @@ def _storage(records: Sequence[Record]) -> Table:
         run = runs[0]
         d = run["data"]["d"]
         size = kernel_bytes(run["fitted_rows"])
-        rows.append(
-            [
-                full_name(run),
-                f"{run['fitted_rows']:,}",
-                "–" if d is None else f"{d:,}",
-                str(run["n_outputs"]),
-                "–",
-                f"{size / 1e9:.3g} GB",
-            ]
-        )
+        row = [full_name(run), f"{run['fitted_rows']:,}", "–" if d is None else f"{d:,}"]
+        row += [str(run["n_outputs"]), "–", f"{size / 1e9:.3g} GB"]
+        rows.append(row)
     head = ["data", "n", "d", "k", "kernel matrix, paper", "8 n² bytes"]
     return table("Table 3: data and their kernel matrices", head, rows, range(1, 6))
 
@@ -157,38 +141,16 @@ def _curves(records: Sequence[Record]) -> Table:
     rows = []
     for run in of_task(records, "curve"):
         course = run["course"]
-        rows.append(
-            [
-                full_name(run),
-                METHODS[run["method"]],
-                f"{run['n_features']:,}",
-                f"{run['seconds']['first_epoch']:.3g}",
-                f"{course['seconds'][-1]:.3g}",
-                f"{course['epoch'][-1]:g}",
-                *(shown_error(run, error_at(run, epoch)) for epoch in (1, 3)),
-                shown_error(run, error_at(run)),
-                or_dash(run.get("likeliest")),
-                _strength(run),
-            ]
-        )
+        row = [full_name(run), METHODS[run["method"]], f"{run['n_features']:,}"]
+        row += [f"{run['seconds']['first_epoch']:.3g}", f"{course['seconds'][-1]:.3g}"]
+        row.append(f"{course['epoch'][-1]:g}")
+        row += [shown_error(run, error_at(run, epoch)) for epoch in (1, 3)]
+        row += [shown_error(run, error_at(run)), or_dash(run.get("likeliest")), _strength(run)]
+        rows.append(row)
     for run in of_task(records, "linear"):
         error = shown_error(run, 1.0 - run["score"]["test"]["accuracy"])
-        seconds = f"{run['seconds']['fit']:.3g}"
-        rows.append(
-            [
-                full_name(run),
-                "linear model",
-                "–",
-                "–",
-                seconds,
-                "–",
-                "–",
-                "–",
-                error,
-                "–",
-                _strength(run),
-            ]
-        )
+        row = [full_name(run), "linear model", "–", "–", f"{run['seconds']['fit']:.3g}"]
+        rows.append([*row, "–", "–", "–", error, "–", _strength(run)])
     head = ["data", "system", "p", "s, first epoch", "s, all", "epochs"]
     head += ["error, 1", "error, 3", "error, last", "likeliest stars", "settings"]
     return table("Figure 1: curves", head, rows, range(2, 10))
@@ -212,19 +174,11 @@ def _sizes(records: Sequence[Record]) -> Table:
     for run in of_task(records, "sizes", "accelerated"):
         course = run["course"]
         faster = ", accelerated" if run["task"] == "accelerated" else ""
-        rows.append(
-            [
-                full_name(run),
-                METHODS[run["method"]] + faster,
-                f"{run['size']:,}",
-                run["seed"],
-                *(shown_error(run, error_at(run, epoch)) for epoch in (1, EARLY)),
-                shown_error(run, error_at(run)),
-                f"{course['epoch'][-1]:g}",
-                f"{course['residual'][-1]:.2g}",
-                f"{course['seconds'][-1]:.3g}",
-            ]
-        )
+        row = [full_name(run), METHODS[run["method"]] + faster, f"{run['size']:,}", run["seed"]]
+        row += [shown_error(run, error_at(run, epoch)) for epoch in (1, EARLY)]
+        row += [shown_error(run, error_at(run)), f"{course['epoch'][-1]:g}"]
+        row += [f"{course['residual'][-1]:.2g}", f"{course['seconds'][-1]:.3g}"]
+        rows.append(row)
     head = ["data", "system", "p", "trial", "error, 1 epoch", f"{EARLY} epochs", "last", "epochs"]
     return table("Figures 2 and 4", [*head, "residual", "s"], rows, range(2, 10))
 

@@ -57,7 +57,7 @@ def _example(records: Sequence[Record]) -> list[Finding]:
             f"{rows} points, {grids} grids: {shown['D']} bins, {shown['nnz']} ones, "
             f"{shown['D'] / grids:.1f} bins a grid, {percent(grids / shown['D'])} full"
         )
-        found.append(Finding(_name(record), "published", verdict, numbers))
+        found.append(Finding(record["data"]["name"], "published", verdict, numbers))
     return found
 
 
@@ -415,10 +415,6 @@ def _rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     if len(set(a)) == 1 or len(set(b)) == 1:
         return 0.0
     return float(spearmanr(a, b).statistic)
-
-
-def _name(record: Record) -> str:
-    return str(record["data"]["name"])
 
 
 def _seconds(record: Record) -> float:

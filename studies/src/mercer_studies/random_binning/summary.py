@@ -153,18 +153,11 @@ def _speedups(records: Sequence[Record]) -> Table:
             alone = next(point for point in run["curve"] if point["tau"] == 1)[unit]
             reached, sure = speedups(run), guaranteed(run)
             taus = [tau for tau in sure if tau > 1]
-            rows.append(
-                [
-                    kind,
-                    run["data"]["name"],
-                    _FEATURES[run["method"]],
-                    MODES[run["mode"]],
-                    f"{kappa(run):.3g}",
-                    "–" if alone is None else f"{alone:,.3g} {unit}",
-                    ", ".join(_reached(tau, reached) for tau in taus) or "–",
-                    ", ".join(f"{tau}: {sure[tau]:.3g}" for tau in taus) or "–",
-                ]
-            )
+            row = [kind, run["data"]["name"], _FEATURES[run["method"]], MODES[run["mode"]]]
+            row += [f"{kappa(run):.3g}", "–" if alone is None else f"{alone:,.3g} {unit}"]
+            row.append(", ".join(_reached(tau, reached) for tau in taus) or "–")
+            row.append(", ".join(f"{tau}: {sure[tau]:.3g}" for tau in taus) or "–")
+            rows.append(row)
     head = ["how", "data", "features", "steps", "κ̄", "with one", "speed-up by threads or τ", "S(τ)"]
     return table("Figure 6: coordinate descent on several processors", head, rows, (4, 5))
 

@@ -191,10 +191,6 @@ def _both(rule: Rule) -> Decision:
     return lambda records: [finding for decide in decisions for finding in decide(records)]
 
 
-def _memory(run: Record) -> Any:
-    return run["memory"].get("added")
-
-
 _TABLES = "Tables 1, 2"
 
 CLAIMS = (
@@ -257,7 +253,7 @@ CLAIMS = (
         "It trains in less memory than RF.",
         "At least twice less in the median over the kernels, and more for none; less in the "
         "median is held in part.",
-        _both(_less("rf", _memory, "memory", 2.0)),
+        _both(_less("rf", lambda run: run["memory"].get("added"), "memory", 2.0)),
     ),
     Claim(
         "covtype",

@@ -75,7 +75,11 @@ def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
 def tables(records: Sequence[Record]) -> list[Table]:
     """The tables of the page."""
     kinds = (
-        ("Error of the kernel matrix, spectral norm", 1, _spectral),
+        (
+            "Error of the kernel matrix, spectral norm",
+            1,
+            lambda run: run["score"]["kernel"]["spectral"],
+        ),
         ("Error of ridge regression on the test part", 2, error),
     )
     found = []
@@ -127,10 +131,6 @@ def _exponents(records: Sequence[Record]) -> Table:
     caption = "Table 1: how seconds grow with rows n, features d of the base and features l"
     head = ["method", "time of", "with", "power", "R² of the line", "power in the table"]
     return table(caption, head, rows, (3, 4, 5))
-
-
-def _spectral(run: Record) -> float:
-    return float(run["score"]["kernel"]["spectral"])
 
 
 def _percent(value: float) -> str:
