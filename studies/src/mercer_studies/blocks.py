@@ -83,7 +83,7 @@ class Shown:
     title: str
     figure: Figure
     alt: str  # content of the figure, for readers who do not see it
-    caption: str  # how to read it
+    caption: str  # explanation of the figure
 
 
 @dataclass(frozen=True)

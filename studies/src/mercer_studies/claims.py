@@ -37,7 +37,7 @@ class Claim:
     figure: int | str  # number of the figure, or another name: "Table 1"
     text: str
     rule: str
-    decide: Callable[[Sequence[Record]], list[Finding]]
+    decide: Decision
 
     @property
     def place(self) -> str:

@@ -69,11 +69,11 @@ class Page:
     claims: tuple[Claim, ...]
     figures: Callable[[Sequence[Record], Sequence[Record] | None], list[Shown]]
     tables: Callable[[Sequence[Record], Sequence[Record]], list[Table]] | None = None
-    tables_note: str = ""  # how to read these tables
+    tables_note: str = ""  # explanation of ``tables``
     read_reference: Callable[[Any], list[dict[str, Any]]] | None = None
-    protocols: tuple[str, ...] = tuple(PROTOCOLS)  # those that the paper is run under
+    protocols: tuple[str, ...] = tuple(PROTOCOLS)  # of the paper's runs
     measured: Callable[[Sequence[Record]], list[Table]] | None = None
-    measured_note: str = ""  # how to read the tables of ``measured``
+    measured_note: str = ""  # explanation of ``measured``
     published: Callable[[], list[dict[str, Any]]] | None = None
     shows: Callable[[Sequence[Record]], list[str]] | None = None
     remarks: tuple[str, ...] = ()  # sentences that give reasons and state no number of the records

@@ -36,7 +36,7 @@ class Report:
     title: str
     parts: list[object]  # blocks
     judgements: list[Judgement]
-    protocols: tuple[str, ...]  # those that the paper is run under
+    protocols: tuple[str, ...]  # of the paper's runs
     n_runs: int
     n_failed: int
 

@@ -82,7 +82,7 @@ class Outcome:
     """Records and remarks of a study so far."""
 
     records: list[Record]  # all that its file holds and that did not fail later or before
-    n_new: int  # how many of them this call added
+    n_new: int  # number of records that this call added
     notes: list[str]  # a sentence for everything that was left out
 
 

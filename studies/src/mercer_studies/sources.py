@@ -26,7 +26,7 @@ class Source:
 
     name: str  # in ``mercer.datasets``, or "generated-..." for rows that are made up
     paper_name: str | None = None  # in the paper; None for sets that the paper does not have
-    inputs: str = "as is"  # how they are scaled, one of ``inputs.INPUTS``
+    inputs: str = "as is"  # scaling, one of ``inputs.INPUTS``
     _: KW_ONLY
     test_share: float = 0.2  # share of the rows held out where there is no official split
 

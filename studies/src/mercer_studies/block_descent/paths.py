@@ -14,36 +14,16 @@ from mercer_studies.timing import RUNS
 
 
 def path(
-    loaded: Loaded,
-    *,
-    method: str,
-    rows: int | None,
-    test_rows: int | None,
-    fitted: int,
-    size: int | None,
-    block_size: int,
-    epochs: int,
-    n_alphas: int,
-    jitter: float,
-    seed: int,
+    loaded: Loaded, *, block_size: int, epochs: int, n_alphas: int, seed: int, **settings: Any
 ) -> dict[str, Any]:
     """Seconds of one λ and of several that share blocks, for the same number of epochs.
 
-    ``n_alphas``: λ of the path, the chosen one among them. Returns the results of a record:
-    ``seconds`` with ``one`` and ``path``, medians of three runs, ``ratio``, ``alphas`` and their
-    ``errors``, and ``away``: how far the path's solution for the chosen λ is from that of one
-    alone, relative to its size.
+    ``n_alphas``: λ of the path, the chosen one among them; ``settings``: those of
+    ``systems.prepared``. Returns the results of a record: ``seconds`` with ``one`` and ``path``,
+    medians of three runs, ``ratio``, ``alphas`` and their ``errors``, and ``away``: how far the
+    path's solution for the chosen λ is from that of one alone, relative to its size.
     """
-    made = prepared(
-        loaded,
-        method=method,
-        rows=rows,
-        test_rows=test_rows,
-        fitted=fitted,
-        size=size,
-        jitter=jitter,
-        seed=seed,
-    )
+    made = prepared(loaded, seed=seed, **settings)
     alphas = _around(made.chosen.alpha, n_alphas)
     solver = solver_of(block_size, made.problem, epochs, seed)
     with warnings.catch_warnings():
@@ -72,5 +52,5 @@ def path(
 
 
 def _around(alpha: float, count: int) -> list[float]:
-    """``n`` strengths, half a decade apart, around a given one."""
+    """``count`` strengths, half a decade apart, around a given one."""
     return [alpha if 2 * i == count else alpha * 10.0 ** (count / 4 - i / 2) for i in range(count)]

@@ -26,39 +26,25 @@ _LEAST = 1e-20  # of the share that is left; below is rounding
 def rates(
     loaded: Loaded,
     *,
-    method: str,
     rows: int,
-    test_rows: int | None,
-    fitted: int,
-    size: int | None,
     block_size: int,
     epochs: int,
-    jitter: float,
     strength: str,
     seed: int,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """A small system in double precision: its constants, and how block coordinate descent nears
-    the direct solution.
+    """Constants of a small system in double precision, and epochs to its direct solution.
 
     ``block_size``, ``epochs``: b, and the most epochs; ``strength``: "theory" or "chosen", λ = ln n
-    / n, with which the paper's Table 2 is worked out, or the one that does best. Returns the
-    results of a record: ``condition``, ``smallest``, ``largest``, ``effective`` and ``restricted``
-    of the matrix; ``predicted`` and ``measured`` epochs for the shares in ``gaps`` (None: not
-    reached); ``close``, the epochs after which answers are within 1e-6 of those of the direct
-    solution; ``away``, how far they are in the end; and ``accelerated``, the same three of this
-    library's form of the algorithm.
+    / n, with which the paper's Table 2 is worked out, or the one that does best; ``settings``:
+    those of ``systems.prepared``. Returns the results of a record: ``condition``, ``smallest``,
+    ``largest``, ``effective`` and ``restricted`` of the matrix; ``predicted`` and ``measured``
+    epochs for the shares in ``gaps`` (None: not reached); ``close``, the epochs after which answers
+    are within 1e-6 of those of the direct solution; ``away``, how far they are in the end; and
+    ``accelerated``, the same three of this library's form of the algorithm.
     """
-    made = prepared(
-        loaded,
-        method=method,
-        rows=rows,
-        test_rows=test_rows,
-        fitted=fitted,
-        size=size,
-        jitter=jitter,
-        seed=seed,
-        alpha=None if strength == "chosen" else float(np.log(rows) / rows),
-    )
+    alpha = None if strength == "chosen" else float(np.log(rows) / rows)
+    made = prepared(loaded, rows=rows, seed=seed, alpha=alpha, **settings)
     H = hessian_of(made.problem)
     known = block_rates(H, min(block_size, len(H)))
     system = equations(made.problem)
