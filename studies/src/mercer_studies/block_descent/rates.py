@@ -75,15 +75,9 @@ def rates(
         "gaps": list(GAPS),
         "predicted": [known.epochs(gap) for gap in GAPS],
         "predicted_old": [known.epochs(gap, old=True) for gap in GAPS],
-        "measured": [_first(plain.gaps, gap) for gap in GAPS],
-        "close": _first(plain.away, CLOSE),
-        "away": plain.away[-1],
+        **plain.reached(),
         "epochs_done": len(plain.gaps),
-        "accelerated": {
-            "measured": [_first(faster.gaps, gap) for gap in GAPS],
-            "close": _first(faster.away, CLOSE),
-            "away": faster.away[-1],
-        },
+        "accelerated": faster.reached(),
         "seconds": {"fit": plain.seconds},
         "chosen": {"gamma": made.chosen.gamma, "alpha": made.chosen.alpha},
     }
@@ -109,6 +103,11 @@ class _Watch:
         found = self.made.responses(system.theta(system.x))
         self.away.append(float(linalg.norm(found - self.answers) / linalg.norm(self.answers)))
         return self.gaps[-1] <= min(GAPS) and (self.away[-1] <= CLOSE or self.gaps[-1] <= _LEAST)
+
+    def reached(self) -> dict[str, Any]:
+        """Epochs to every gap and to answers close to the direct solution's, and the last ones."""
+        measured = [_first(self.gaps, gap) for gap in GAPS]
+        return {"measured": measured, "close": _first(self.away, CLOSE), "away": self.away[-1]}
 
 
 def _gap(H: NDArray, away: NDArray) -> float:

@@ -154,18 +154,10 @@ def reproduce(
     made = build(outcome.records, reference)
     drawn = _draw(made, selected.figures, lines)
     if as_json:
-        print_json(
-            {
-                "record_file": lines,
-                "n_records": len(outcome.records),
-                "n_new": outcome.n_new,
-                "n_failed": made.n_failed,
-                "figures": drawn,
-                "claims": claims_of(made),
-                "left_out": outcome.notes,
-                "limits": limits,
-            }
-        )
+        counts = {"n_records": len(outcome.records), "n_new": outcome.n_new}
+        counts["n_failed"] = made.n_failed
+        said = {"figures": drawn, "claims": claims_of(made), "left_out": outcome.notes}
+        print_json({"record_file": lines, **counts, **said, "limits": limits})
         return
     show_verdicts(made)
     for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
