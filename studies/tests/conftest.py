@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import signal
 
 import numpy as np
@@ -15,15 +14,3 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240607)
-
-
-@pytest.fixture
-def check_examples():
-    """Run the examples in a module's docstrings, of which there must be some."""
-
-    def check(module):
-        failed, attempted = doctest.testmod(module)
-        assert attempted > 0
-        assert failed == 0
-
-    return check

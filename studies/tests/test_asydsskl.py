@@ -38,14 +38,14 @@ SIZES = {"rows": None, "test_rows": None, "fitted": 200, "n_new": 24, "n_rounds"
 @pytest.fixture(scope="module")
 def classes():
     loaded = data.load(grid.SOURCES["generated-classes"], n_jobs=1)
-    loaded._chosen[None, 200] = CHOSEN
+    loaded._known["chosen", None, 200] = CHOSEN
     return loaded
 
 
 @pytest.fixture(scope="module")
 def numbers():
     loaded = data.load(grid.SOURCES["generated-regression"], n_jobs=1)
-    loaded._chosen[None, 200] = CHOSEN
+    loaded._known["chosen", None, 200] = CHOSEN
     return loaded
 
 
@@ -200,7 +200,7 @@ def test_threads_are_measured_to_what_one_has_after_half_its_loops(classes, monk
 
 def test_long_steps_fail_under_delays_that_short_ones_bear(numbers):
     settings = {"rows": 100, "fitted": 200, "size": 12, "loops": 8, "draws": 1, "seed": 0}
-    numbers._chosen[100, 200] = CHOSEN
+    numbers._known["chosen", 100, 200] = CHOSEN
     short, long = (
         speed.delayed(numbers, step_size=gamma, taus=(0, 60), **settings) for gamma in (1.0, 64.0)
     )
@@ -211,7 +211,7 @@ def test_long_steps_fail_under_delays_that_short_ones_bear(numbers):
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_measured_gaps_stay_below_the_rate_that_is_proved_of_convex_losses_alone(kind, request):
     loaded = request.getfixturevalue(kind)
-    loaded._chosen[100, 200] = CHOSEN
+    loaded._known["chosen", 100, 200] = CHOSEN
     run = speed.delayed(
         loaded,
         step_size=0.5,
@@ -264,7 +264,7 @@ def test_so_many_targets_are_wrong_and_by_so_much(task, rng):
 
 def test_correntropy_bears_wrong_targets_that_squared_loss_does_not(numbers, monkeypatch):
     monkeypatch.setattr(robustness, "ALPHAS", (1e-2, 1e-3))
-    numbers._widths[None, 200] = (0.5, 1.0)
+    numbers._known["width", None, 200] = (0.5, 1.0)
 
     def error(loss, share):
         settings = {"rows": None, "test_rows": None, "fitted": 200, "size": 24, "seed": 0}

@@ -22,14 +22,14 @@ SYSTEM = {"rows": 200, "test_rows": None, "fitted": 100, "jitter": 1e-2, "seed":
 @pytest.fixture(scope="module")
 def classes():
     loaded = data.load(grid.SOURCES["generated-classes"], n_jobs=1)
-    loaded._chosen[100] = data.Chosen(Gaussian(0.3), 0.3, 1e-3)
+    loaded._known["chosen", 100] = data.Chosen(Gaussian(0.3), 0.3, 1e-3)
     return loaded
 
 
 @pytest.fixture(scope="module")
 def reviews():
     loaded = data.load(grid.SOURCES["generated-reviews"], n_jobs=1)
-    loaded._chosen[100] = data.Chosen(Linear(), None, 1e-3)
+    loaded._known["chosen", 100] = data.Chosen(Linear(), None, 1e-3)
     return loaded
 
 

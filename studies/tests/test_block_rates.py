@@ -1,6 +1,5 @@
 """Laws of the rates of block coordinate descent: theorem 4.1 and its constants."""
 
-import importlib
 from itertools import combinations
 
 import numpy as np
@@ -17,11 +16,6 @@ from mercer_studies.simulators import (
     hessian_of,
     restricted_lipschitz,
 )
-
-
-@pytest.mark.parametrize("name", ["block_rates", "delays", "sharded"])
-def test_examples(name, check_examples):
-    check_examples(importlib.import_module(f"mercer_studies.simulators.{name}"))
 
 
 def hessian(d, rng, condition=50.0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import sys
 from contextlib import contextmanager
@@ -264,8 +263,3 @@ def test_the_table_has_a_row_for_every_point_and_network():
     assert [row[4] for row in table["rows"]] == [*["measured"] * 2, *["simulated"] * 4, "measured"]
     assert {len(row) for row in table["rows"]} == {len(table["head"])}
     assert scaling_figures.CLAIM in page.PAGE.claims
-
-
-@pytest.mark.parametrize("module", ["scaling", "scaling_figures"])
-def test_examples(module, check_examples):
-    check_examples(importlib.import_module(f"mercer_studies.block_descent.{module}"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -18,10 +16,6 @@ FAR = Link("far", latency=0.01, bandwidth=1e9, dispatch=0.002)
 def seconds(link, machines=MACHINES, measured=3.0, **changes):
     found = simulate_block(measured, machines, link, **{**SIZE, **changes})
     return [one.seconds for one in found]
-
-
-def test_examples(check_examples):
-    check_examples(importlib.import_module("mercer_studies.simulators.cluster"))
 
 
 @pytest.mark.parametrize("measured", [0.01, 3.0, 40.0])

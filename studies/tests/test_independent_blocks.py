@@ -8,7 +8,6 @@ from sklearn.kernel_ridge import KernelRidge
 
 from mercer import kernels
 from mercer.compare import methods, selection
-from mercer_studies import independent_blocks
 from mercer_studies.independent_blocks import BLOCKS, IndependentBlocks
 
 
@@ -115,7 +114,3 @@ def test_blocks_are_chosen_for_like_other_methods():
     assert choice.kernel == "laplacian"
     assert choice.error < 0.5
     assert "blocks" not in methods.METHODS
-
-
-def test_examples(check_examples):
-    check_examples(independent_blocks)

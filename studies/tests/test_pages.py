@@ -37,10 +37,6 @@ def test_records_are_small(path):
     assert path.stat().st_size < 500_000
 
 
-def test_examples_run(check_examples):
-    check_examples(markdown)
-
-
 def test_markdown_escapes_what_would_be_markup():
     table = blocks.Table("norms", ["‖w*‖", "a|b"], [["<b>", 1]], numbers=[1])
     assert markdown.render(table).splitlines() == [

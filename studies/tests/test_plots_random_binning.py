@@ -222,13 +222,6 @@ def test_one_column_is_no_overlap_of_ticks():
     assert figure.axes == [axes[0, 0]]
 
 
-@pytest.mark.parametrize(
-    "module", [panels, random_binning, readings], ids=lambda module: module.__name__
-)
-def test_examples_run(module, check_examples):
-    check_examples(module)
-
-
 def test_key_of_figure_5_shows_the_line_and_the_star_of_the_exact_kernel():
     [legend] = random_binning.figure5(STUDY).legends
     [key] = [line for line in legend.legend_handles if line.get_label() == "exact kernel"]

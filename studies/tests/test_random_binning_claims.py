@@ -7,7 +7,6 @@ import doctest
 import pytest
 
 import _records as made
-from mercer_studies import claims as verdicts
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, judge
 from mercer_studies.random_binning import claims, comparison, reference, summary
 
@@ -295,13 +294,6 @@ def test_letter_is_compared_without_the_class_the_authors_lost(name, compared):
 def test_other_data_are_not_compared(kind):
     about = made.data(kind=kind)
     assert comparison.comparison([made.record(data=about)], [made.record()]) == []
-
-
-@pytest.mark.parametrize(
-    "module", [verdicts, comparison, reference], ids=lambda module: module.__name__
-)
-def test_examples_run(module, check_examples):
-    check_examples(module)
 
 
 # --- sentences and tables --------------------------------------------------------------------

@@ -259,7 +259,3 @@ def test_missing_file_and_empty_folder_are_named(tmp_path):
 def test_records_of_no_known_paper_are_refused(papers, said):
     with pytest.raises(ValueError, match=said):
         report.build([made.record(paper=paper) for paper in papers])
-
-
-def test_examples_run(check_examples):
-    check_examples(html)

@@ -234,11 +234,6 @@ def test_unknown_paper_is_one_sentence():
         papers.get("random-bining")
 
 
-@pytest.mark.parametrize("module", [runner, papers])
-def test_examples(module, check_examples):
-    check_examples(module)
-
-
 def test_interrupt_that_a_run_has_caught_still_ends_the_study(path):
     def caught(_):
         with contextlib.suppress(KeyboardInterrupt):

@@ -184,7 +184,7 @@ def test_missing_data_leave_out_their_set(tmp_path, monkeypatch):
     def refuse(source, n_jobs=None):
         raise DataError(f"the data set {source.name!r} is not at hand")
 
-    monkeypatch.setattr(plan, "load", refuse)
+    monkeypatch.setattr(plan._Plan, "load", staticmethod(refuse))
     stages, _ = plan.stages(Selected("tiny", figures=(1, 2)))
     outcome = runner.run("tefm", stages, tmp_path / "runs.jsonl")
     assert (outcome.records, len(outcome.notes)) == ([], 2)

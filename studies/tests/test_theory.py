@@ -14,7 +14,6 @@ from mercer.maps import RandomBinning, RandomFourier, SubspaceEmbedding
 from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent, Stream, WorkingSet, step_bounds
-from mercer_studies import theory
 from mercer_studies.simulators import simulate_delays
 from mercer_studies.sparse_features import exact
 from mercer_studies.theory import (
@@ -27,10 +26,6 @@ from mercer_studies.theory import (
     spread_ratio,
     srht_bound,
 )
-
-
-def test_examples(check_examples):
-    check_examples(theory)
 
 
 @pytest.fixture(params=["generated", "letter", "digits", "wine"])

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.solvers import Result, TraceRow
-from mercer_studies import timing
 from mercer_studies.timing import phase_times
-
-
-def test_examples(check_examples):
-    check_examples(timing)
 
 
 def row(time, **phases):

@@ -9,20 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Badge",
-    "Code",
-    "Details",
-    "Facts",
-    "Heading",
-    "Items",
-    "Paragraph",
-    "Section",
-    "Shown",
-    "Small",
-    "Table",
-]
-
 
 @dataclass(frozen=True)
 class Badge:
@@ -82,42 +68,22 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Parameters
-    ----------
-    caption : str
-    head : sequence of str
-    rows : iterable of sequence
-        The first cell names its row.
-    numbers : iterable of int, default=()
-        Columns that are set flush right.
-    """
+    """A table."""
 
     caption: str
     head: Sequence[str]
-    rows: Iterable[Sequence[Inline]]
-    numbers: Iterable[int] = ()
+    rows: Iterable[Sequence[Inline]]  # the first cell names its row
+    numbers: Iterable[int] = ()  # columns that are set flush right
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure.
-
-    Parameters
-    ----------
-    title : str
-    figure : matplotlib.figure.Figure
-    alt : str
-        Content of the figure, for readers who do not see it.
-    caption : str
-        How to read it.
-    """
+    """A figure."""
 
     title: str
     figure: Figure
-    alt: str
-    caption: str
+    alt: str  # content of the figure, for readers who do not see it
+    caption: str  # explanation of the figure
 
 
 @dataclass(frozen=True)

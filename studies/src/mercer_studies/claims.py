@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from mercer_studies.queries import by_data, select
-
-__all__ = [
-    "HELD",
-    "NOT_HELD",
-    "NOT_TESTED",
-    "PARTLY",
-    "PROTOCOLS",
-    "Claim",
-    "Finding",
-    "Judgement",
-    "judge",
-    "of_each",
-]
+from mercer_studies.queries import Record, by_data, of_task, select
 
 HELD, PARTLY, NOT_HELD, NOT_TESTED = "held", "held in part", "not held", "not tested"
 
 _MOST = 0.8  # a claim on many data sets is held when it is on four of five
 _FEW = 0.2
-
-Record = Mapping[str, Any]
 
 PROTOCOLS = {"published": "as published", "fair": "on equal terms"}
 """How runs are made and settings chosen: as the authors did, or alike for every method."""
@@ -34,46 +18,26 @@ PROTOCOLS = {"published": "as published", "fair": "on equal terms"}
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim on one data set.
+    """A claim on one data set."""
 
-    Parameters
-    ----------
-    data : str
-        Name of the data set.
-    protocol : str
-    verdict : str
-        One of ``HELD``, ``PARTLY``, ``NOT_HELD``, ``NOT_TESTED``.
-    numbers : str
-        What the verdict rests on.
-    """
-
-    data: str
+    data: str  # name of the data set
     protocol: str
-    verdict: str
-    numbers: str
+    verdict: str  # one of ``HELD``, ``PARTLY``, ``NOT_HELD``, ``NOT_TESTED``
+    numbers: str  # numbers behind the verdict, as text
 
 
 @dataclass(frozen=True)
 class Claim:
     """Something a paper says, and how records are to decide on it.
 
-    Parameters
-    ----------
-    name : str
-        A short name.
-    figure : int or str
-        The figure it is about, or what else by its name: "Table 1".
-    text, rule : str
-        What is claimed, and when it is held, in a sentence each.
-    decide : callable
-        From all records to a list of ``Finding``.
+    ``text``, ``rule``: what is claimed, and when it is held, in a sentence each.
     """
 
-    name: str
-    figure: int | str
+    name: str  # a short name
+    figure: int | str  # number of the figure, or another name: "Table 1"
     text: str
     rule: str
-    decide: Callable[[Sequence[Record]], list[Finding]]
+    decide: Decision
 
     @property
     def place(self) -> str:
@@ -81,25 +45,25 @@ class Claim:
         return f"Figure {self.figure}" if isinstance(self.figure, int) else self.figure
 
 
+Found = tuple[str, str]
+"""A verdict, and the numbers it rests on."""
+
+Rule = Callable[[Sequence[Record]], Found]
+"""From the runs on one data set to a verdict and its numbers."""
+
+Decision = Callable[[Sequence[Record]], list[Finding]]
+"""``Claim.decide``: from all records to a finding for each data set."""
+
+
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with what was found.
-
-    Parameters
-    ----------
-    claim : Claim
-    findings : tuple of Finding
-
-    Attributes
-    ----------
-    verdict : str
-    """
+    """A claim with what was found."""
 
     claim: Claim
     findings: tuple[Finding, ...]
 
     def under(self, protocol: str) -> Judgement:
-        """The same of one protocol alone."""
+        """Judgement restricted to one protocol."""
         found = (finding for finding in self.findings if finding.protocol == protocol)
         return Judgement(self.claim, tuple(found))
 
@@ -118,56 +82,27 @@ class Judgement:
         return NOT_HELD if share < _FEW else PARTLY
 
 
+def graded(held: object, partly: object = False) -> str:
+    """``HELD`` if the first is true, else ``PARTLY`` if the second is, else ``NOT_HELD``."""
+    return HELD if held else PARTLY if partly else NOT_HELD
+
+
+def overall(verdicts: Sequence[str]) -> str:
+    """Held if all decided verdicts are, in part if some are; not tested if none is decided."""
+    decided = [verdict for verdict in verdicts if verdict != NOT_TESTED]
+    held = decided.count(HELD)
+    return graded(held == len(decided), held) if decided else NOT_TESTED
+
+
 def judge(claims: Iterable[Claim], records: Iterable[Record]) -> list[Judgement]:
-    """A verdict on every claim.
-
-    Parameters
-    ----------
-    claims : iterable of Claim
-    records : iterable of mapping
-
-    Returns
-    -------
-    list of Judgement
-        In the order of the claims.
-
-    Examples
-    --------
-    >>> def decide(records):
-    ...     return [Finding("toy", "fair", NOT_HELD, f"{len(records)} runs")]
-    >>> [judged] = judge([Claim("never", 1, "It never ends.", "No runs.", decide)], [])
-    >>> judged.verdict
-    'not held'
-    """
+    """A verdict on every claim, in the order of the claims."""
     known = list(records)
     return [Judgement(claim, tuple(claim.decide(known))) for claim in claims]
 
 
-def of_each(
-    rule: Callable[[Sequence[Record]], tuple[str, str]],
-    *,
-    figure: int | str,
-    protocol: str,
-    method: str | None = None,
-) -> Callable[[Sequence[Record]], list[Finding]]:
-    """A decision that takes one data set after the other.
+def of_each(rule: Rule, *, figure: int | str, protocol: str, method: str | None = None) -> Decision:
+    """A decision on one data set after the other, from runs of a figure, protocol and method.
 
-    Parameters
-    ----------
-    rule : callable
-        From the runs on one data set to a verdict and its numbers.
-    figure : int or str
-    protocol : str
-    method : str, optional
-        Only runs of this figure, protocol and method count.
-
-    Returns
-    -------
-    callable
-        For ``Claim.decide``.
-
-    Examples
-    --------
     >>> decide = of_each(lambda runs: (HELD, f"{len(runs)} runs"), figure=3, protocol="fair")
     >>> decide([])
     []
@@ -176,5 +111,21 @@ def of_each(
     def decide(records: Sequence[Record]) -> list[Finding]:
         chosen = by_data(select(records, figure=figure, protocol=protocol, method=method))
         return [Finding(name, protocol, *rule(runs)) for name, runs in chosen.items()]
+
+    return decide
+
+
+def of_tasks(rule: Rule, *tasks: str, kinds: Sequence[str] = ()) -> Decision:
+    """A decision on one data set after the other, from runs of some tasks.
+
+    ``kinds``: of "classification" and "regression"; other data sets are left out; () takes all.
+    """
+
+    def decide(records: Sequence[Record]) -> list[Finding]:
+        return [
+            Finding(name, "fair", *rule(runs))
+            for name, runs in by_data(of_task(records, *tasks)).items()
+            if not kinds or runs[0]["data"]["task"] in kinds
+        ]
 
     return decide

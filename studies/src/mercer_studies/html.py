@@ -10,14 +10,10 @@ from html import escape
 
 from mercer_studies import blocks
 
-__all__ = ["document", "image", "render"]
-
 
 def document(title: str, parts: Sequence[object]) -> str:
     """The whole page, with links to its sections before the first of them.
 
-    Examples
-    --------
     >>> document("Nothing", [blocks.Paragraph("No.")]).splitlines()[0]
     '<!DOCTYPE html>'
     """
@@ -54,15 +50,7 @@ def _inline(value: object) -> str:
 
 @singledispatch
 def render(block: object) -> str:
-    """HTML of a block.
-
-    Examples
-    --------
-    >>> render(blocks.Paragraph("a < b"))
-    '<p>a &lt; b</p>'
-    >>> "<caption>Ages</caption>" in render(blocks.Table("Ages", ["name"], [["Ada"]]))
-    True
-    """
+    """HTML of a block."""
     raise TypeError(f"there is no HTML of {type(block).__name__}.")
 
 

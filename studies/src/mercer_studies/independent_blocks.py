@@ -20,29 +20,12 @@ from mercer._runtime.random import key_from
 from mercer._runtime.validation import positive_integer
 from mercer.compare.methods import Method
 
-__all__ = ["BLOCKS", "IndependentBlocks", "indicators", "standardised"]
-
 _LOT_ROWS = 128  # small blocks are worked on together up to so many rows
-
-
-def standardised(X: Any) -> tuple[Any, Any]:
-    """The scaler that the estimators use, fitted, and the scaled rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> standardised(np.array([[0.0], [2.0]]))[1].ravel().tolist()
-    [-1.0, 1.0]
-    """
-    scaler = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
-    return scaler, scaler.fit_transform(X)
 
 
 def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
     """Classes, and targets of ±1: one column for two classes, else one for each.
 
-    Examples
-    --------
     >>> indicators(["b", "a", "b"])[1].ravel().tolist()
     [1.0, -1.0, 1.0]
     """
@@ -52,113 +35,22 @@ def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
     return classes, np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
 
 
-class _Ridge(BaseEstimator):
-    """Parts of both: a scaler, targets as columns, chunks of kernel matrices on all threads."""
-
-    classify: bool
-    scale: bool
-    n_jobs: int | None
-    scaler_: Any
-
-    def _fit_scaler(self, X: Any) -> Any:
-        """The training rows as the kernel sees them."""
-        self.scaler_ = None
-        if self.scale:
-            self.scaler_, X = standardised(X)
-        return X
-
-    def _scaled(self, X: Any) -> Any:
-        return X if self.scaler_ is None else self.scaler_.transform(X)
-
-    def _encode(self, y: NDArray) -> NDArray[np.float64]:
-        if self.classify:
-            self.classes_, targets = indicators(y)
-            return targets
-        self.output_shape_ = y.shape[1:]
-        return y.reshape(len(y), -1).astype(np.float64)
-
-    def _decode(self, responses: NDArray) -> NDArray:
-        out = responses + self.intercept_
-        if not self.classify:
-            return out.reshape(len(out), *self.output_shape_)
-        winners = (out[:, 0] > 0).astype(int) if out.shape[1] == 1 else out.argmax(axis=1)
-        return self.classes_[winners]
-
-    def _lower_kernel(self, X: Any) -> NDArray:
-        """The kernel matrix of some rows, of which only the lower triangle is filled."""
-        n = X.shape[0]
-        K = np.empty((n, n))
-
-        def fill(rows: slice) -> None:
-            K[rows, : rows.stop] = self.kernel_(X[rows], X[: rows.stop])
-
-        self._for_chunks(fill, n, 8.0 * n)
-        return K
-
-    def _for_chunks(self, work: Callable[[slice], None], n: int, bytes_per_row: float) -> None:
-        """Do something for chunks of n rows, on all threads: kernels release the interpreter."""
-        threads = n_threads(self.n_jobs)
-        budget = int(min(CHUNK_BYTES, n * bytes_per_row / threads))
-        self._on_threads(work, row_chunks(n, bytes_per_row, budget))
-
-    def _on_threads(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
-        with ThreadPoolExecutor(n_threads(self.n_jobs)) as pool:
-            try:
-                for _ in pool.map(work, items):
-                    pass
-            except BaseException:
-                pool.shutdown(cancel_futures=True)  # an interrupt need not wait for the rest
-                raise
-
-
-class IndependentBlocks(_Ridge):
+class IndependentBlocks(BaseEstimator):
     """Kernel ridge regression that takes the kernel for zero between blocks of rows.
 
     Random hyperplanes halve the rows, again and again, for as long as both halves keep
     ``block_size`` rows; so blocks have from ``block_size`` to less than twice as many. Targets are
     centred, and every block solves ``(K + n·alpha·I) c = y`` by its own Cholesky factorisation,
     with the n of all rows. A new row goes down the hyperplanes to one block, whose kernel row alone
-    predicts it. One block is kernel ridge regression with centred targets. Time is about
-    n · block_size · (d + block_size).
-
-    Parameters
-    ----------
-    kernel : str or kernel, default="laplacian"
-    gamma : float or str, default="scale"
-    alpha : float, default=1.0
-        Weight of the penalty in the objective, which is a mean over rows.
-    block_size : int, default=256
-        Least number of rows of a block, >= 1; from n on there is a single block.
-    classify : bool, default=False
-        Whether ``y`` holds classes, coded as ±1 in one output per class.
-    scale : bool, default=True
-        Whether inputs are standardised first.
-    random_state : int, RandomState, Generator or None, default=None
-        Decides the hyperplanes.
-    n_jobs : int or None, default=None
-
-    Attributes
-    ----------
-    blocks_ : list of int arrays
-        Training rows of every block.
-    dual_coef_ : ndarray of shape (n, k)
-    intercept_ : ndarray of shape (k,)
-        Means of the targets.
-
-    References
-    ----------
-    Stein (2014), Limitations on low rank approximations for covariance matrices of spatial data;
-    in the comparison of Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.linspace(-1, 1, 40)[:, None]
-    >>> model = IndependentBlocks(gamma=1.0, alpha=1e-8, block_size=8, random_state=0)
-    >>> sorted(map(len, model.fit(X, X[:, 0] ** 2).blocks_))
-    [10, 10, 10, 10]
-    >>> bool(abs(model.predict(X) - X[:, 0] ** 2).max() < 1e-3)
-    True
+    predicts it. One block is kernel ridge regression with centred targets. Time is about n ·
+    block_size · (d + block_size). ``alpha``: weight of the penalty in the objective, which is a
+    mean over rows; ``block_size``: least number of rows of a block, >= 1; from n on there is a
+    single block; ``classify``: whether ``y`` holds classes, coded as ±1 in one output per class;
+    ``scale``: whether inputs are standardised first; ``random_state``: decides the hyperplanes.
+    ``blocks_``: training rows of every block; ``dual_coef_``: shape (n, k); ``intercept_``: shape
+    (k,), means of the targets. Stein (2014), Limitations on low rank approximations for covariance
+    matrices of spatial data; in the comparison of Wu, Yen, Chen and Yan, Revisiting random binning
+    features, KDD 2016.
     """
 
     def __init__(
@@ -209,6 +101,57 @@ class IndependentBlocks(_Ridge):
         There K c = y − n·alpha·c.
         """
         return self._decode(self._targets - len(self._targets) * self.alpha * self.dual_coef_)
+
+    def _fit_scaler(self, X: Any) -> Any:
+        """The training rows as the kernel sees them, scaled as the library's estimators do."""
+        if not self.scale:
+            self.scaler_ = None
+            return X
+        self.scaler_ = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
+        return self.scaler_.fit_transform(X)
+
+    def _scaled(self, X: Any) -> Any:
+        return X if self.scaler_ is None else self.scaler_.transform(X)
+
+    def _encode(self, y: NDArray) -> NDArray[np.float64]:
+        if self.classify:
+            self.classes_, targets = indicators(y)
+            return targets
+        self.output_shape_ = y.shape[1:]
+        return y.reshape(len(y), -1).astype(np.float64)
+
+    def _decode(self, responses: NDArray) -> NDArray:
+        out = responses + self.intercept_
+        if not self.classify:
+            return out.reshape(len(out), *self.output_shape_)
+        winners = (out[:, 0] > 0).astype(int) if out.shape[1] == 1 else out.argmax(axis=1)
+        return self.classes_[winners]
+
+    def _lower_kernel(self, X: Any) -> NDArray:
+        """The kernel matrix of some rows, of which only the lower triangle is filled."""
+        n = X.shape[0]
+        K = np.empty((n, n))
+
+        def fill(rows: slice) -> None:
+            K[rows, : rows.stop] = self.kernel_(X[rows], X[: rows.stop])
+
+        self._for_chunks(fill, n, 8.0 * n)
+        return K
+
+    def _for_chunks(self, work: Callable[[slice], None], n: int, bytes_per_row: float) -> None:
+        """Do something for chunks of n rows, on all threads: kernels release the interpreter."""
+        threads = n_threads(self.n_jobs)
+        budget = int(min(CHUNK_BYTES, n * bytes_per_row / threads))
+        self._on_threads(work, row_chunks(n, bytes_per_row, budget))
+
+    def _on_threads(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
+        with ThreadPoolExecutor(n_threads(self.n_jobs)) as pool:
+            try:
+                for _ in pool.map(work, items):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # an interrupt need not wait for the rest
+                raise
 
     def _prepare(self, X: Any, y: Any) -> None:
         n = X.shape[0]

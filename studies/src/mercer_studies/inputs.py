@@ -1,4 +1,4 @@
-"""How the studies scale inputs, and the rows that they make up."""
+"""Scaling of inputs, and generated rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.datasets import Dataset
-
-__all__ = ["GENERATED", "INPUTS", "generated", "scaled"]
 
 INPUTS = ("as is", "max-abs", "[0,1]", "[-1,1]", "standard", "/255")
 """How inputs can be scaled: "max-abs" divides by the largest size over all rows, as the random
@@ -20,26 +18,7 @@ GENERATED = (320, 80, 4)
 def scaled(train: NDArray, test: NDArray, inputs: str) -> tuple[NDArray, NDArray]:
     """Training and test rows under one of the scalings, in double precision as the papers'.
 
-    Parameters
-    ----------
-    train, test : ndarray of shape (n, d) and (m, d)
-    inputs : str
-        One of ``INPUTS``.
-
-    Returns
-    -------
-    tuple of ndarray
-
-    Raises
-    ------
-    ValueError
-        If there is no such scaling.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scaled(np.array([[0.0], [4.0]]), np.array([[2.0]]), "[-1,1]")[1].tolist()
-    [[0.0]]
+    ``train``, ``test``: shape (n, d) and (m, d); ``inputs``: one of ``INPUTS``.
     """
     if inputs not in INPUTS:
         raise ValueError(f"inputs must be one of {', '.join(INPUTS)}; got {inputs!r}.")
@@ -63,19 +42,7 @@ def scaled(train: NDArray, test: NDArray, inputs: str) -> tuple[NDArray, NDArray
 def generated(name: str) -> Dataset:
     """A smooth function of four inputs, or three classes that its values part.
 
-    Parameters
-    ----------
-    name : {"generated-regression", "generated-classes"}
-
-    Raises
-    ------
-    ValueError
-        If no data are generated under the name.
-
-    Examples
-    --------
-    >>> generated("generated-regression").shape
-    (400, 4)
+    ``name``: "generated-regression" or "generated-classes".
     """
     rng = np.random.default_rng(0)
     n_train, n_test, d = GENERATED

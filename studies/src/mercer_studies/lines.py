@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["AID", "Curve", "Look", "draw_bars", "draw_line", "legend_key", "legend_keys"]
 
 Curve = Sequence[tuple[float, float]]
 
@@ -19,15 +17,9 @@ AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "
 
 
 class Look(NamedTuple):
-    """How the curves of a method look.
+    """Style of a method's curves.
 
-    Parameters
-    ----------
-    label : str
-        In the legend.
-    colour : str
-    mark : str, default=""
-    dashes : str, default="-"
+    ``label``: in the legend.
     """
 
     label: str
@@ -40,8 +32,9 @@ class Look(NamedTuple):
         return draw_line(axes, curve, self.colour, self.mark, self.dashes, **options)
 
 
-def legend_keys(looks: Mapping[str, Look], there: Container[str]) -> list[Any]:
-    """Entries of the legend for those methods that are there, a label once."""
+def legend_keys(looks: Mapping[str, Look], runs: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Entries of the legend for the methods of some runs, a label once."""
+    there = {run["method"] for run in runs}
     labelled: dict[str, Look] = {}
     for method, look in looks.items():
         if method in there:
@@ -64,19 +57,8 @@ def draw_line(
 ) -> Any:
     """A curve through what is finite.
 
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-    curve : sequence of pairs
-    colour, mark, dashes : colour, marker and line style
-    hollow : bool, default=False
-        Thin, with hollow marks: for the numbers of others.
-    ordered : bool, default=True
-        Whether points are joined from left to right, instead of as they come.
-
-    Returns
-    -------
-    matplotlib.lines.Line2D
+    ``hollow``: thin, with hollow marks: for the numbers of others; ``ordered``: whether points are
+    joined from left to right, instead of as they come.
     """
     points = [point for point in curve if np.all(np.isfinite(point))]
     points = sorted(points) if ordered else points

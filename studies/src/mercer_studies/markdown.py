@@ -8,23 +8,19 @@ from functools import singledispatch
 
 from mercer_studies import blocks
 
-__all__ = ["MARK", "document", "figure_name", "render"]
-
 MARK = "<!-- Written by mercer report from records; changes by hand are lost. -->"
 _SPECIAL = re.compile(r"([\\*|`<$])")
 
 
 def document(title: str, parts: Iterable[object], prefix: str = "") -> str:
-    """The whole page; figures are links to files, ``prefix`` and ``figure_name`` with ".png".
+    r"""The whole page; figures are links to files, ``prefix`` and ``figure_name`` with ".png".
 
-    Examples
-    --------
     >>> print(document("Nothing", [blocks.Paragraph("a < b")]))
     <!-- Written by mercer report from records; changes by hand are lost. -->
     <BLANKLINE>
     # Nothing
     <BLANKLINE>
-    a \\< b
+    a \< b
     <BLANKLINE>
     """
     return (
@@ -35,8 +31,6 @@ def document(title: str, parts: Iterable[object], prefix: str = "") -> str:
 def figure_name(shown: blocks.Shown) -> str:
     """Name of a figure's file: its title up to the colon, in small letters.
 
-    Examples
-    --------
     >>> figure_name(blocks.Shown("Figure 1, a to f: training", None, "", ""))
     'figure-1-a-to-f'
     """

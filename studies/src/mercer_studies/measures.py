@@ -1,30 +1,12 @@
-"""What the rules of claims measure: power laws, prices, and how numbers are said."""
+"""Measures for the rules of claims: power laws, prices, and texts of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mercer_studies.queries import error, is_regression
-
-__all__ = [
-    "TIE",
-    "UNEVEN",
-    "duration",
-    "is_lower",
-    "median_factor",
-    "milliseconds",
-    "percent",
-    "power_law",
-    "price",
-    "price_along",
-    "tie",
-]
-
-Record = Mapping[str, Any]
-
+from mercer_studies.queries import Record, error, is_regression
 
 TIE = {"classification": 0.002, "regression": 0.02}
 """Two errors are a tie within so many shares of wrong classes, or such a share of the lower one."""
@@ -34,36 +16,17 @@ UNEVEN = "where more threads get a larger share of the processors"
 
 
 def tie(run: Record, least: float) -> float:
-    """How far above an error another is no higher, on the data of a run.
-
-    Examples
-    --------
-    >>> tie({"score": {"test": {"accuracy": 0.9}}}, 0.1)
-    0.002
-    """
+    """Margin within which two errors on the data of a run are a tie."""
     return TIE["regression"] * least if is_regression(run) else TIE["classification"]
 
 
 def is_lower(ours: float, theirs: float, run: Record) -> bool:
-    """Whether an error is lower than another by more than a tie.
-
-    Examples
-    --------
-    >>> run = {"score": {"test": {"accuracy": 0.9}}}
-    >>> is_lower(0.1, 0.1005, run), is_lower(0.1, 0.103, run)
-    (False, True)
-    """
+    """Whether an error is lower than another by more than a tie."""
     return ours + tie(run, ours) < theirs
 
 
 def duration(seconds: float) -> str:
-    """A time in two digits at most, and a unit.
-
-    Examples
-    --------
-    >>> duration(4.4), duration(7200)
-    ('4 s', '2 h')
-    """
+    """A time in two digits at most, and a unit."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -74,8 +37,6 @@ def duration(seconds: float) -> str:
 def milliseconds(seconds: float) -> str:
     """Thousandths of a second in three digits or more.
 
-    Examples
-    --------
     >>> milliseconds(0.0123), milliseconds(1.5)
     ('12.3', '1,500')
     """
@@ -86,13 +47,8 @@ def milliseconds(seconds: float) -> str:
 def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
     """Exponent of the power law nearest to the values, and R² of its line in logarithms.
 
-    Parameters
-    ----------
-    sizes, values : sequence of float
-        Positive; at least two different sizes.
+    ``sizes``, ``values``: positive; at least two different sizes.
 
-    Examples
-    --------
     >>> exponent, fit = power_law([1, 2, 4], [3.0, 12.0, 48.0])
     >>> round(exponent, 6), round(fit, 6)
     (2.0, 1.0)
@@ -107,18 +63,11 @@ def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, f
 def price(
     run: Record, others: Sequence[Record], cost: Callable[[Record], float]
 ) -> tuple[float, bool]:
-    """How many times the cost of a run others pay for its error, and whether this is a lower bound.
+    """Cost of others for a run's error relative to its cost, and whether it is a lower bound.
 
-    Parameters
-    ----------
-    run : mapping
-    others : sequence of mapping
-        At least one. Where none has as little error, the dearest gives the bound.
-    cost : callable
-        What a record has cost.
+    ``others``: at least one. Where none has as little error, the dearest gives the bound; ``cost``:
+    what a record has cost.
 
-    Examples
-    --------
     >>> ours, theirs = ({"score": {"test": {"accuracy": a}}, "s": s} for a, s in ((0.9, 1), (1, 3)))
     >>> price(ours, [theirs], lambda record: record["s"])
     (3.0, False)
@@ -131,18 +80,10 @@ def price(
 def price_along(
     run: Record, others: Sequence[Record], cost: Callable[[Record], float]
 ) -> tuple[float, bool]:
-    """The same, along the others' curve of error against cost, straight in logarithms.
+    """:func:`price` along the others' curve of error against cost, linear in logarithms.
 
-    Parameters
-    ----------
-    run : mapping
-    others : sequence of mapping
-        At least one: the runs of one method at several sizes.
-    cost : callable
-        > 0.
+    ``others``: at least one: the runs of one method at several sizes; ``cost``: > 0.
 
-    Examples
-    --------
     >>> def run(error, cost):
     ...     return {"score": {"test": {"relative_rmse": error}}, "cost": cost}
     >>> factor, bound = price_along(run(0.2, 1), [run(0.4, 4), run(0.1, 16)], lambda r: r["cost"])
@@ -170,16 +111,8 @@ def median_factor(
 ) -> tuple[float, bool]:
     """The median of prices over our runs, and whether it is a lower bound.
 
-    Parameters
-    ----------
-    ours, theirs : sequence of mapping
-        At least one each.
-    cost : callable
-    by : callable, default=price
-        :func:`price` or :func:`price_along`.
+    ``ours``, ``theirs``: at least one each; ``by``: :func:`price` or :func:`price_along`.
 
-    Examples
-    --------
     >>> run = {"score": {"test": {"accuracy": 0.9}}}
     >>> median_factor([run], [run], lambda record: 2.0)
     (1.0, False)
@@ -191,12 +124,15 @@ def median_factor(
 def percent(value: float) -> str:
     """Three digits of a share in per cent.
 
-    Examples
-    --------
     >>> percent(0.12345)
     '12.3 %'
     """
     return f"{100 * value:.3g} %"
+
+
+def or_dash(value: float | None) -> str:
+    """Three digits of a number; a dash for None, infinite and NaN."""
+    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"
 
 
 def _logarithm(value: float) -> float:

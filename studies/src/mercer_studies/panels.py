@@ -8,28 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.plots.base import dress, new_figure, thousands
+from mercer_studies.lines import AID
 from mercer_studies.queries import Record, by_data, data_kind, paper_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
-
-__all__ = [
-    "about",
-    "columns",
-    "filled",
-    "grid",
-    "hide_empty",
-    "legend",
-    "log_axes",
-    "log_axis",
-    "panel_title",
-    "size_axis",
-    "thousands",
-    "titled",
-    "with_paper_name",
-]
 
 # Ticks within a decade, for axes of less than so many decades.
 _TICKS = (
@@ -52,27 +37,9 @@ def grid(
 ) -> tuple[Figure, np.ndarray]:
     """A figure of panels whose rows take these heights in turn.
 
-    Parameters
-    ----------
-    rows, columns : int
-        Panels down and across.
-    width : float, default=3.5
-        Of a panel, in inches.
-    heights : sequence of float, default=(2.5,)
-        Of the panels of a row, in inches, repeated over the rows.
-    share_x : bool, default=False
-        Whether the rows of one repetition share their horizontal axes.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : ndarray of Axes of shape (rows, columns)
-
-    Examples
-    --------
-    >>> figure, axes = grid(2, 3)
-    >>> axes.shape
-    (2, 3)
+    ``rows``, ``columns``: panels down and across; ``width``: of a panel, in inches; ``heights``: of
+    the panels of a row, in inches, repeated over the rows; ``share_x``: whether the rows of one
+    repetition share their horizontal axes. Returns ``axes``: shape (rows, columns).
     """
     tall = [heights[row % len(heights)] for row in range(rows)]
     figure = new_figure(width * columns, sum(tall) + _EXTRA)
@@ -97,27 +64,9 @@ def columns(
 ) -> Figure:
     """A figure with a column of panels for each data set, in bands of at most so many columns.
 
-    Parameters
-    ----------
-    found : mapping of str to sequence of mapping
-        Runs by data set, at least one.
-    draw : callable
-        Takes the panels of a column from above, the name of the data and the runs.
-    width, heights, share_x
-        See :func:`grid`; one height for each panel of a column.
-    most : int, optional
-        Columns of a band; all in one by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Examples
-    --------
-    >>> runs = {"a": [], "b": [], "c": []}
-    >>> figure = columns(runs, lambda panels, *_: None, width=2.0, heights=(1.0, 1.0), most=2)
-    >>> sum(panel.get_visible() for panel in figure.axes)
-    6
+    ``found``: runs by data set, at least one; ``draw``: takes the panels of a column from above,
+    the name of the data and the runs; ``width``, ``heights``, one height for each panel of a
+    column; ``most``: columns of a band; all in one by default.
     """
     across, step = min(most or len(found), len(found)), len(heights)
     bands = -(-len(found) // across)
@@ -135,13 +84,6 @@ def columns(
 def filled(records: Sequence[Record], named: str) -> dict[str, list[Record]]:
     """Runs by data set.
 
-    Raises
-    ------
-    ValueError
-        If there are none; ``named`` says what of.
-
-    Examples
-    --------
     >>> filled([], "figure 1")
     Traceback (most recent call last):
     ValueError: records must hold runs of figure 1; got none.
@@ -152,13 +94,7 @@ def filled(records: Sequence[Record], named: str) -> dict[str, list[Record]]:
 
 
 def about(run: Record, *said: str) -> str:
-    """What the data are of the paper's, and what else there is to say below a title.
-
-    Examples
-    --------
-    >>> about({"data": {"name": "toy", "kind": "generated"}}, "90 rows", "")
-    'generated, 90 rows'
-    """
+    """Line below a title: the data's relation to the paper's, and other remarks."""
     return ", ".join(part for part in (data_kind(run), *said) if part)
 
 
@@ -173,15 +109,9 @@ def panel_title(
 ) -> None:
     """Name of the data, and below it what they are of the paper's and how many rows train.
 
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-    record : mapping
-        A run on the data.
-    exact : mapping, optional
-        The run of the exact kernel; what it left out of the training rows is said.
-    spills : bool, default=False
-        Whether the text may reach over the panel to the right, which has no title.
+    ``record``: a run on the data; ``exact``: the run of the exact kernel; what it left out of the
+    training rows is said; ``spills``: whether the text may reach over the panel to the right, which
+    has no title.
     """
     data = record["data"]
     fitted = None if exact is None else exact.get("rows")
@@ -230,6 +160,16 @@ def log_axes(panel: Axes, names: str = "xy") -> None:
         log_axis(panel.yaxis, (drawn.minposy, drawn.y1))
 
 
+def threads_axis(panel: Axes, taus: Sequence[int], text: str) -> None:
+    """Numbers of threads across, speed-up upwards from 0, and the line of one for one."""
+    if taus:
+        panel.plot(taus, taus, **AID)
+        panel.set_xticks(taus)
+        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
+    panel.set_ylim(bottom=0)
+    panel.set(xlabel="threads", ylabel=text)
+
+
 def size_axis(axes: Axes, sizes: Iterable[int]) -> None:
     """A logarithmic horizontal axis with a tick at each size, or at as many as have room."""
     from matplotlib.ticker import NullLocator
@@ -257,13 +197,8 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
 def hide_empty(axes: np.ndarray, used: int, step: int = 1) -> None:
     """Make panels invisible that nothing fills.
 
-    Parameters
-    ----------
-    axes : ndarray of Axes of shape (rows, columns)
-        ``step`` rows are one band of panels.
-    used : int
-        Columns of bands that are filled, counted along one band after the other.
-    step : int, default=1
+    ``axes``: shape (rows, columns), ``step`` rows are one band of panels; ``used``: columns of
+    bands that are filled, counted along one band after the other.
     """
     columns = axes.shape[1]
     for place in range(used, axes.shape[0] // step * columns):

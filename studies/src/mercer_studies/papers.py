@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 from mercer_studies.page import Page
 from mercer_studies.runner import Stage
 
-__all__ = ["PAPERS", "Paper", "Selected", "get"]
-
 PAPERS: dict[str, str] = {
     "random-binning": "random_binning",
     "tefm": "tefm",
@@ -33,37 +31,21 @@ _WORDS = {"yes": True, "no": False}
 class Selected:
     """Which part of a paper's experiments to run.
 
-    Parameters
-    ----------
-    scale : str, default="laptop"
-    protocols : tuple of str, default=()
-        Empty for all.
-    figures, tables : tuple of int, default=()
-        Both empty for all.
-    datasets : tuple of str, default=()
-        Empty for those of the scale.
-    n_jobs : int or None, default=None
-    settings : tuple of (str, str), default=()
-        Fields of the scale by name, and the texts of their values.
+    ``figures``, ``tables``: both empty for all; ``settings``: fields of the scale by name, and the
+    texts of their values.
     """
 
     scale: str = "laptop"
-    protocols: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()  # empty for all
     figures: tuple[int, ...] = ()
-    datasets: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()  # empty for those of the scale
     n_jobs: int | None = None
     tables: tuple[int, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def options(self) -> str:
-        """Options of ``mercer reproduce`` that select this part, without the scale.
-
-        Examples
-        --------
-        >>> Selected(figures=(1,), settings=(("rows", "500"),)).options
-        '--figure 1 --set rows=500'
-        """
+        """Options of ``mercer reproduce`` that select this part, without the scale."""
         found = [f"--protocol {name}" for name in self.protocols]
         found += [f"--figure {number}" for number in self.figures]
         found += [f"--table {number}" for number in self.tables]
@@ -74,15 +56,7 @@ class Selected:
     def scale_of(self, scales: Mapping[str, Scale]) -> Scale:
         """The scale with the fields that ``settings`` changes.
 
-        Parameters
-        ----------
-        scales : mapping of str to dataclass
-            The scales of the paper by name.
-
-        Raises
-        ------
-        ValueError
-            If there is no such field, or its value is of another type.
+        ``scales``: the scales of the paper by name.
         """
         scale = scales[self.scale]
         kinds = {one.name: str(one.type) for one in fields(scale)}
@@ -99,28 +73,17 @@ class Selected:
 class Paper:
     """The experiments of a paper.
 
-    Parameters
-    ----------
-    name : str
-    scales, protocols : tuple of str
-    figures : tuple of int
-        Numbers of the figures that can be drawn again.
-    datasets : tuple of str
-        Names of all data sets that have been declared for it.
-    stages : callable
-        From a ``Selected``: the stages, and a sentence for everything that is left out by
-        declaration.
-    tables : tuple of int, default=()
-        Numbers of the tables that can be made again.
+    ``stages``: from a ``Selected``: the stages, and a sentence for everything that is left out by
+    declaration.
     """
 
     name: str
     scales: tuple[str, ...]
     protocols: tuple[str, ...]
-    figures: tuple[int, ...]
-    datasets: tuple[str, ...]
+    figures: tuple[int, ...]  # numbers of the figures that can be drawn again
+    datasets: tuple[str, ...]  # names of all data sets that have been declared for it
     stages: Callable[[Selected], tuple[list[Stage], list[str]]]
-    tables: tuple[int, ...] = ()
+    tables: tuple[int, ...] = ()  # numbers of the tables that can be made again
 
     @property
     def page(self) -> Page:
@@ -129,13 +92,7 @@ class Paper:
         return page
 
     def check(self, selected: Selected) -> None:
-        """Refuse what the paper does not have.
-
-        Raises
-        ------
-        ValueError
-            One sentence: what, what there is instead, and what was given.
-        """
+        """Refuse what the paper does not have."""
         for option, given, known in (
             ("--scale", (selected.scale,), self.scales),
             ("--protocol", selected.protocols, self.protocols),
@@ -150,18 +107,7 @@ class Paper:
 
 
 def get(name: str) -> Paper:
-    """A paper by its name.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
-
-    Examples
-    --------
-    >>> get("random-binning").figures
-    (2, 3, 4, 5, 6)
-    """
+    """A paper by its name."""
     if name not in PAPERS:
         raise ValueError(f"no paper is called {name!r}; {hint(name, list(PAPERS))}")
     return import_module(f"mercer_studies.{PAPERS[name]}").PAPER
@@ -170,8 +116,6 @@ def get(name: str) -> Paper:
 def hint(given: object, known: Sequence[object]) -> str:
     """The known name that is nearest to a wrong one, or all of them.
 
-    Examples
-    --------
     >>> hint("row", ["rows", "seeds"]), hint("x", ["rows", "seeds"])
     ('did you mean rows?', 'there are rows, seeds.')
     """

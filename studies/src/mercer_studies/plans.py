@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 from mercer_studies.papers import Selected
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.sources import Source
 
-__all__ = ["Loading", "Plan", "Run", "called", "names_of"]
-
 Run = Callable[..., dict[str, Any]]
-"""A run: takes what was loaded and settings by name, returns the results of a record."""
+"""A run: takes what was loaded and settings by name, returns the results of a record.
+
+Settings of most runs: ``method``, one of ``grid.METHODS``; ``rows`` and ``test_rows``, drawn at
+random, None takes all; ``fitted``, rows with which γ, λ and C are chosen; ``seed``.
+"""
 
 
 @dataclass(frozen=True, eq=False)  # sources need not be hashable
 class Loading:
-    """Loader of a data set, for ``Stage.load``.
+    """Loader of a data set, for ``Stage.load``."""
 
-    Parameters
-    ----------
-    load : callable
-        From a source and a number of threads to the loaded data.
-    source : Source
-    n_jobs : int or None
-    """
-
-    load: Callable[..., Any]
+    load: Callable[..., Any]  # from a source and a number of threads to the loaded data
     source: Source
     n_jobs: int | None
 
@@ -45,33 +39,33 @@ class Loading:
 class Plan:
     """The runs of a study on one data set; each paper's plan says which.
 
-    Parameters
-    ----------
-    source : Source
-    load : callable
-        From a source and a number of threads to what runs work on.
-    n_jobs : int or None
-
-    Attributes
-    ----------
-    source : Source
-    name : str
-        Of the data.
+    ``sources``: those of the paper by name; ``load``: from a source and a number of threads to what
+    runs work on.
     """
 
-    def __init__(self, source: Any, load: Callable[..., Any], n_jobs: int | None):
-        self.source: Any = source
-        self.name: str = source.name
-        self._n_jobs = n_jobs
-        self._load = Loading(load, source, n_jobs)
+    sources: Mapping[str, Any]
+    load: Callable[..., Any]
+
+    def __init__(self, source: Any, scale: Any, selected: Selected):
+        self.source, self.name = source, str(source.name)
+        self._scale, self._selected, self._n_jobs = scale, selected, selected.n_jobs
         self._n, self._m, self._d = source.shape()
 
+    @classmethod
+    def each(cls, names: Iterable[str], scale: Any, selected: Selected) -> list[Self]:
+        """A plan for each of some data sets."""
+        return [cls(cls.sources[name], scale, selected) for name in names]
+
+    @cached_property
+    def _load(self) -> Loading:
+        return Loading(type(self).load, self.source, self._n_jobs)
+
     def at_most(self, rows: int | None) -> int:
-        """So many training rows, or all there are."""
+        """``rows`` training rows, or all if there are fewer."""
         return min(rows or self._n, self._n)
 
     def unless_all(self, rows: int | None) -> int | None:
-        """So many training rows, None where that is all there are."""
+        """``rows`` training rows; None if these are all."""
         rows = self.at_most(rows)
         return None if rows == self._n else rows
 
@@ -80,7 +74,7 @@ class Plan:
         return Stage(f"{self.name}, {part}", lambda found: cells, self._load)
 
     def left_out(self, rows: int, stands_in: bool) -> list[str]:
-        """That the data stand in for the paper's, and how few rows are fitted, in sentences."""
+        """Sentences on a stand-in for the paper's data, and on rows that are not fitted."""
         said = [f"{self.name} stands in for {self.source.paper_name}."] if stands_in else []
         if rows < self._n:
             said.append(f"{self.name}: {rows} of its {self._n} training rows are fitted.")
@@ -88,13 +82,7 @@ class Plan:
 
 
 def called(run: Run, settings: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
-    """A run with its settings, as a cell wants it.
-
-    Examples
-    --------
-    >>> called(lambda loaded, *, size: {"all": loaded * size}, {"size": 3})(2)
-    {'all': 6}
-    """
+    """A run with its settings, as a cell wants it."""
     return partial(_call, run, settings)
 
 

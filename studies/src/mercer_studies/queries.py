@@ -1,4 +1,4 @@
-"""What figures, claims and tables read off records: the same choices everywhere."""
+"""Selections of records that figures, claims and tables share."""
 
 from __future__ import annotations
 
@@ -7,27 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
-__all__ = [
-    "METHODS",
-    "Record",
-    "averaged",
-    "best",
-    "best_by_size",
-    "by_data",
-    "data_kind",
-    "error",
-    "exact_kernel",
-    "gamma_sweep",
-    "is_regression",
-    "listing",
-    "of_task",
-    "over_seeds",
-    "paper_name",
-    "score",
-    "select",
-    "training_rows",
-]
 
 Record = Mapping[str, Any]
 
@@ -43,12 +22,6 @@ METHODS = {
 def is_regression(record: Record) -> bool:
     """Whether its score is a relative error, not an accuracy.
 
-    Parameters
-    ----------
-    record : mapping
-
-    Examples
-    --------
     >>> is_regression({"score": {"test": {"accuracy": 0.9}}})
     False
     """
@@ -58,14 +31,8 @@ def is_regression(record: Record) -> bool:
 def of_task(records: Iterable[Record], *tasks: str) -> list[Record]:
     """The runs of some kinds that came to an end.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    *tasks : str
-        What runs of a study say in "task".
+    ``*tasks``: what runs of a study say in "task".
 
-    Examples
-    --------
     >>> of_task([{"task": "curve"}, {"task": "curve", "failed": "no memory."}], "curve")
     [{'task': 'curve'}]
     """
@@ -77,20 +44,7 @@ def of_task(records: Iterable[Record], *tasks: str) -> list[Record]:
 def score(record: Record, part: str = "test") -> float:
     """The leading score of a part: accuracy, or the relative error of a regression.
 
-    Parameters
-    ----------
-    record : mapping
-    part : {"test", "train"}, default="test"
-
-    Returns
-    -------
-    float
-        NaN where the record has none.
-
-    Examples
-    --------
-    >>> score({"score": {"test": {"accuracy": 0.9}}})
-    0.9
+    ``part``: "test" or "train". NaN where the record has none.
     """
     found = record["score"].get(part) or {}
     value = found.get("relative_rmse" if is_regression(record) else "accuracy")
@@ -98,17 +52,9 @@ def score(record: Record, part: str = "test") -> float:
 
 
 def error(record: Record, part: str = "test") -> float:
-    """What is to be small: the share of wrong classes, or the relative error.
+    """Share of wrong classes, or relative error of a regression.
 
-    Parameters
-    ----------
-    record : mapping
-    part : {"test", "train"}, default="test"
-
-    Examples
-    --------
-    >>> error({"score": {"test": {"accuracy": 0.75}}})
-    0.25
+    ``part``: "test" or "train".
     """
     value = score(record, part)
     return value if is_regression(record) else 1.0 - value
@@ -124,25 +70,8 @@ def select(
     """The runs that came to an end, of one figure, protocol or method.
 
     As published, γ is picked by the test score; there only the least seed counts, so that luck is
-    not picked besides.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-    figure : int or str, optional
-        A table by its name, such as "Table 1".
-    protocol : {"published", "fair", "example"}, optional
-    method : str, optional
-
-    Returns
-    -------
-    list of mapping
-
-    Examples
-    --------
-    >>> runs = [{"method": "binning", "failed": "no memory."}, {"method": "exact", "score": {}}]
-    >>> [run["method"] for run in select(runs)]
-    ['exact']
+    not picked besides. ``figure``: a table by its name, such as "Table 1"; ``protocol``:
+    "published", "fair" or "example".
     """
     found = [
         record
@@ -162,16 +91,6 @@ def select(
 def by_data(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Records by the name of their data, in the order of first appearance.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    dict of str to list
-
-    Examples
-    --------
     >>> list(by_data([{"data": {"name": "b"}}, {"data": {"name": "a"}}]))
     ['b', 'a']
     """
@@ -186,12 +105,6 @@ def training_rows(records: Iterable[Record]) -> int:
 
     Reduced records have it where the data set comes first.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Examples
-    --------
     >>> training_rows([{"data": {"name": "a"}}, {"data": {"name": "a", "n_train": 9}}])
     9
     """
@@ -200,30 +113,14 @@ def training_rows(records: Iterable[Record]) -> int:
 
 
 def paper_name(record: Record) -> str:
-    """The name its data have in the paper; their own where the paper has none.
-
-    Parameters
-    ----------
-    record : mapping
-
-    Examples
-    --------
-    >>> paper_name({"data": {"name": "cod-rna-train", "paper_name": "cod_rna"}})
-    'cod_rna'
-    """
+    """The name its data have in the paper; their own where the paper has none."""
     data = record["data"]
     return str(data.get("paper_name") or data["name"])
 
 
 def data_kind(record: Record) -> str:
-    """What the data are of the paper's: nothing to say when they are the whole set.
+    """Relation of the data to the paper's; an empty string for the whole set.
 
-    Parameters
-    ----------
-    record : mapping
-
-    Examples
-    --------
     >>> data_kind({"data": {"name": "a", "kind": "sample", "stand_in_for": "covtype"}})
     'a sample of covtype'
     """
@@ -236,11 +133,15 @@ def data_kind(record: Record) -> str:
     return "generated" if data.get("kind") == "generated" else ""
 
 
+def full_name(record: Record) -> str:
+    """The name of the data, and their relation to the paper's in parentheses."""
+    kind = data_kind(record)
+    return f"{record['data']['name']} ({kind})" if kind else str(record["data"]["name"])
+
+
 def listing(names: Sequence[str]) -> str:
     """Names in parentheses, behind a number of data sets; nothing for none.
 
-    Examples
-    --------
     >>> listing(["mnist", "cpu"]), listing([])
     (' (mnist, cpu)', '')
     """
@@ -250,16 +151,7 @@ def listing(names: Sequence[str]) -> str:
 def best(records: Iterable[Record]) -> Record:
     """The run with the least test error; the first among equals.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-        At least one.
-
-    Examples
-    --------
-    >>> runs = [{"score": {"test": {"accuracy": value}}} for value in (0.5, 0.9)]
-    >>> best(runs)["score"]["test"]
-    {'accuracy': 0.9}
+    ``records``: at least one.
     """
     return min(records, key=_order)
 
@@ -267,21 +159,7 @@ def best(records: Iterable[Record]) -> Record:
 def best_by_size(records: Iterable[Record]) -> dict[int, Record]:
     """For each size the run with the least test error, γ picked anew each time.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-        Those without a size are left out.
-
-    Returns
-    -------
-    dict of int to mapping
-        Sizes ascend.
-
-    Examples
-    --------
-    >>> runs = [{"size": 8, "score": {"test": {"accuracy": value}}} for value in (0.5, 0.9)]
-    >>> {size: score(run) for size, run in best_by_size(runs).items()}
-    {8: 0.9}
+    ``records``: those without a size are left out. Sizes ascend.
     """
     found: dict[int, list[Record]] = {}
     for record in records:
@@ -294,19 +172,6 @@ def exact_kernel(records: Iterable[Record]) -> Record | None:
     """The best run of the exact kernel on the most rows; None where there is none.
 
     On large data its γ is looked for on a sample: those runs do not count.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    mapping or None
-
-    Examples
-    --------
-    >>> exact_kernel([{"method": "binning"}]) is None
-    True
     """
     found = [record for record in records if record["method"] == "exact"]
     most = max((record.get("rows") or 0 for record in found), default=0)
@@ -317,16 +182,6 @@ def exact_kernel(records: Iterable[Record]) -> Record | None:
 def gamma_sweep(records: Iterable[Record]) -> list[Record]:
     """The scored runs over γ at one size: the size with the most values of γ, γ ascending.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    list of mapping
-
-    Examples
-    --------
     >>> runs = [{"size": 8, "gamma": 1.0}, {"size": 16, "gamma": 2.0}, {"size": 16, "gamma": 1.0}]
     >>> scored = [{**run, "score": {"test": {"accuracy": 0.5}}} for run in runs]
     >>> [(run["size"], run["gamma"]) for run in gamma_sweep(scored)]
@@ -347,19 +202,8 @@ def over_seeds(
 ) -> dict[int | None, tuple[float, float, int]]:
     """Mean, standard deviation and number of seeds for each size.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    value : callable, default=score
-        What to read off a record.
+    ``value``: what to read off a record. Sizes ascend; the deviation of a single seed is 0.
 
-    Returns
-    -------
-    dict of int or None to tuple
-        Sizes ascend; the deviation of a single seed is 0.
-
-    Examples
-    --------
     >>> runs = [{"size": 8, "score": {"test": {"accuracy": value}}} for value in (0.25, 0.75)]
     >>> over_seeds(runs)
     {8: (0.5, 0.3535533905932738, 2)}
@@ -373,18 +217,8 @@ def over_seeds(
 def averaged(records: Iterable[Record]) -> list[Record]:
     """One record for each method and size: scores and fit times are means over the seeds.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-        Of one data set and protocol.
+    ``records``: of one data set and protocol. Of the other entries, those of the first run.
 
-    Returns
-    -------
-    list of mapping
-        Of the other entries, those of the first run.
-
-    Examples
-    --------
     >>> runs = [
     ...     {"method": "exact", "size": None, "score": {"test": {"accuracy": value}}}
     ...     for value in (0.5, 1.0)

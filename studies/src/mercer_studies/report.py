@@ -14,13 +14,10 @@ from mercer_studies.blocks import Section, Shown
 from mercer_studies.claims import Judgement, judge
 from mercer_studies.page import Page
 from mercer_studies.papers import PAPERS, get
+from mercer_studies.queries import Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["Report", "build", "load", "reduced"]
-
-Record = Mapping[str, Any]
 
 _KIND = "mercer reproduce"
 _DIGITS = 6  # significant digits of a reduced record: claims and tables show at most four
@@ -34,23 +31,12 @@ stands for none."""
 
 @dataclass(frozen=True)
 class Report:
-    """A page and what it says.
-
-    Parameters
-    ----------
-    title : str
-    parts : list
-        Blocks.
-    judgements : list of Judgement
-    protocols : tuple of str
-        Those that the paper is run under.
-    n_runs, n_failed : int
-    """
+    """A page and what it says."""
 
     title: str
-    parts: list[object]
+    parts: list[object]  # blocks
     judgements: list[Judgement]
-    protocols: tuple[str, ...]
+    protocols: tuple[str, ...]  # of the paper's runs
     n_runs: int
     n_failed: int
 
@@ -74,22 +60,8 @@ class Report:
 def load(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
     """The records of some files, of which the last one of every run counts.
 
-    Parameters
-    ----------
-    paths : iterable of str or path-like
-        Files of JSON lines as ``mercer reproduce`` writes them, or folders that hold one or more.
-        A last line that was cut off is left out.
-
-    Returns
-    -------
-    list of dict
-
-    Raises
-    ------
-    FileNotFoundError
-        If a path is missing, or a folder holds no such file.
-    ValueError
-        If a file holds something else, or nothing.
+    ``paths``: files of JSON lines as ``mercer reproduce`` writes them, or folders that hold one or
+    more. A last line that was cut off is left out.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for path in _files(paths):
@@ -113,23 +85,8 @@ def load(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
 def build(records: Sequence[Record], reference: str | Path | None = None) -> Report:
     """The page on one paper from its records.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-        From ``load``.
-    reference : str or path-like, optional
-        File of the authors' points; they are drawn and compared with, and the claims are put to
-        them too.
-
-    Returns
-    -------
-    Report
-
-    Raises
-    ------
-    ValueError
-        If there are no records, records of several papers or of one that is not known, or if the
-        reference is no such file.
+    ``records``: from ``load``; ``reference``: file of the authors' points; they are drawn and
+    compared with, and the claims are put to them too.
     """
     page = _page_of(records)
     done = [record for record in records if "failed" not in record]
@@ -155,15 +112,8 @@ def build(records: Sequence[Record], reference: str | Path | None = None) -> Rep
 def reduced(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The records with the entries alone that the report reads, and rounded numbers.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-        From ``load``.
-
-    Returns
-    -------
-    list of dict
-        The report on these records has the same claims, tables and figures, up to rounding.
+    ``records``: from ``load``. The report on these records has the same claims, tables and figures,
+    up to rounding.
     """
     noted = [_Noted(record) for record in records]
     made = build(noted)

@@ -22,8 +22,6 @@ from mercer.compare import records
 from mercer.compare.records import quiet
 from mercer.datasets import DataError
 
-__all__ = ["Cell", "Outcome", "Progress", "RecordFile", "Stage", "key_of", "run"]
-
 KIND = "mercer reproduce"
 _FORMAT = 1
 _KEY_DIGITS = 16
@@ -35,34 +33,17 @@ Record = dict[str, Any]
 class Cell:
     """One run of a study.
 
-    Parameters
-    ----------
-    settings : mapping
-        All that determines the result, in what JSON can hold. It goes into the record, and its hash
-        is the name of the run.
-    run : callable
-        Takes what the stage loaded and returns the rest of the record.
-    cost : float
-        Roughly its seconds: for the progress alone, corrected by what runs of its kind took.
-    label : str
-        What is being done, in a few words.
-    kind : str, default=""
-        Runs of one kind err alike in their costs.
-    notes : mapping, optional
-        Further entries of the record that determine nothing.
-
-    Examples
-    --------
-    >>> cell = Cell({"gamma": 0.5}, run=lambda loaded: {"score": 1.0}, cost=0.1, label="γ 0.5")
-    >>> len(cell.key)
-    16
+    ``settings``: all that determines the result, in what JSON can hold. It goes into the record,
+    and its hash is the name of the run; ``run``: takes what the stage loaded and returns the rest
+    of the record; ``cost``: roughly its seconds: for the progress alone, corrected by what runs of
+    its kind took; ``notes``: further entries of the record that determine nothing.
     """
 
     settings: Mapping[str, Any]
     run: Callable[[Any], Mapping[str, Any]]
     cost: float
-    label: str
-    kind: str = ""
+    label: str  # of the run, in a few words
+    kind: str = ""  # runs of one kind err alike in their costs
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,21 +56,11 @@ class Cell:
 class Stage:
     """Runs that need the same data and may depend on what earlier stages found.
 
-    Parameters
-    ----------
-    name : str
-    cells : callable
-        Takes the records there are and returns the runs. It is also asked before its turn, for the
-        time left: then with the records there are by then.
-    load : callable, optional
-        Returns what the runs work on. Consecutive stages with the same function load once. A
-        ``DataError`` leaves out all stages with that function, and the study says so. A function
-        with an attribute ``missing`` that names a data set is left out before any run.
-
-    Examples
-    --------
-    >>> Stage("nothing", cells=lambda found: []).cells([])
-    []
+    ``cells``: takes the records there are and returns the runs. It is also asked before its turn,
+    for the time left: then with the records there are by then; ``load``: returns what the runs work
+    on. Consecutive stages with the same function load once. A ``DataError`` leaves out all stages
+    with that function, and the study says so. A function with an attribute ``missing`` that names a
+    data set is left out before any run.
     """
 
     name: str
@@ -99,50 +70,24 @@ class Stage:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is.
+    """Progress of a study."""
 
-    Parameters
-    ----------
-    share : float
-        Of the time of this call, in [0, 1]; it never goes back.
-    left : float
-        Seconds to go.
-    text : str
-        What is being done.
-    """
-
-    share: float
-    left: float
-    text: str
+    share: float  # of the time of this call, in [0, 1]; it never goes back
+    left: float  # seconds to go
+    text: str  # description of the run
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study has found so far.
+    """Records and remarks of a study so far."""
 
-    Parameters
-    ----------
-    records : list of dict
-        All that its file holds and that did not fail later or before.
-    n_new : int
-        How many of them this call added.
-    notes : list of str
-        A sentence for everything that was left out.
-    """
-
-    records: list[Record]
-    n_new: int
-    notes: list[str]
+    records: list[Record]  # all that its file holds and that did not fail later or before
+    n_new: int  # number of records that this call added
+    notes: list[str]  # a sentence for everything that was left out
 
 
 def key_of(settings: Mapping[str, Any]) -> str:
-    """The name of a run: 16 hexadecimal digits that depend on nothing but its settings.
-
-    Examples
-    --------
-    >>> key_of({"a": 1, "b": [2.0]}) == key_of({"b": (2.0,), "a": 1})
-    True
-    """
+    """The name of a run: 16 hexadecimal digits that depend on nothing but its settings."""
     text = json.dumps(records.plain(settings), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
 
@@ -150,28 +95,9 @@ def key_of(settings: Mapping[str, Any]) -> str:
 class RecordFile:
     """The records of a study, in a file that only ever grows by whole lines.
 
-    Parameters
-    ----------
-    path : str or path-like
-    paper : str
-        Name of the study; records of another one are refused.
-    resume : bool
-        Whether to go on with what the file holds. A last line that was cut off is then removed; it
-        is the only thing that ever is.
-
-    Raises
-    ------
-    ValueError
-        If the file holds records and ``resume`` is False, or something else than this study's.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = RecordFile(f"{folder}/runs.jsonl", "toy", resume=False)
-    ...     file.append({"record": "mercer reproduce", "paper": "toy", "key": "k"})
-    ...     RecordFile(f"{folder}/runs.jsonl", "toy", resume=True).done
-    {'k'}
+    ``paper``: name of the study; records of another one are refused; ``resume``: whether to go on
+    with what the file holds. A last line that was cut off is then removed; it is the only thing
+    that ever is.
     """
 
     def __init__(self, path: str | os.PathLike[str], paper: str, resume: bool):
@@ -222,45 +148,11 @@ def run(
 
     A failing run leaves a record with the sentence ``failed`` for its results, and the study goes
     on. An interrupt passes through: records are complete, and the run under way leaves none.
-
-    Parameters
-    ----------
-    paper : str
-    stages : sequence of Stage
-        In the order in which they are done.
-    path : str or path-like
-        The record file, JSON lines.
-    resume : bool, default=False
-        Go on with what the file holds.
-    n_jobs : int or None, default=None
-    common : mapping, optional
-        Entries of every record.
-    on_record, on_progress : callable, optional
-        Called after every run, with its record and with how far the study is.
-    on_note : callable, optional
-        Called before the first run with the sentence that names the data sets that are left out,
-        if there is something else to run.
-
-    Returns
-    -------
-    Outcome
-
-    Raises
-    ------
-    ValueError
-        If the file is not this study's, or holds records and ``resume`` is False.
-    OSError
-        If a record cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> def cells(found):
-    ...     return [Cell({"n": n}, lambda _, n=n: {"square": n * n}, 1.0, str(n)) for n in (1, 2)]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = run("toy", [Stage("squares", cells)], f"{folder}/runs.jsonl").records
-    >>> [record["square"] for record in found]
-    [1, 4]
+    ``stages``: in the order in which they are done; ``path``: the record file, JSON lines;
+    ``resume``: go on with what the file holds; ``common``: entries of every record; ``on_record``,
+    ``on_progress``: called after every run, with its record and with how far the study is;
+    ``on_note``: called before the first run with the sentence that names the data sets that are
+    left out, if there is something else to run.
     """
     file = RecordFile(path, paper, resume)
     head = {"record": KIND, "format": _FORMAT, "paper": paper, **(common or {})}
@@ -386,7 +278,7 @@ class _Pace:
 
 
 def _result(cell: Cell, loaded: Any) -> dict[str, Any]:
-    """What a run returns and warns of, or the sentence that says why it failed."""
+    """Results and warnings of a run, or the reason for its failure in a sentence."""
     with quiet() as caught:
         try:
             found = dict(cell.run(loaded))

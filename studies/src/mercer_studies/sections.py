@@ -23,10 +23,7 @@ from mercer_studies.blocks import (
 )
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, PROTOCOLS, Judgement
 from mercer_studies.page import Page
-
-__all__ = ["again", "beside", "claims", "data", "figures", "measured", "opening", "runs", "shows"]
-
-Record = Mapping[str, Any]
+from mercer_studies.queries import Record
 
 _BADGES = {HELD: "good", PARTLY: "fair", NOT_HELD: "bad", NOT_TESTED: "none"}
 _NUMBER = re.compile(r"\d[\d.e+-]*")
@@ -159,7 +156,7 @@ def figures(shown: Sequence[Shown]) -> Section:
 
 
 def data(records: Sequence[Record]) -> Section:
-    """What the runs say of their data."""
+    """Entries of the runs on their data."""
     rows = [
         [
             name,
@@ -185,12 +182,13 @@ def runs(records: Sequence[Record]) -> Section:
         for name, form in (("machine", _machine), ("versions", _software))
     )
     times = sorted(str(record.get("run") or "")[:15] for record in records if record.get("run"))
+    spent = sum((record.get("seconds") or {}).get("fit") or 0.0 for record in records)
     said: list[tuple[str, str]] = [
         ("protocols", _listed(record.get("protocol") for record in records)),
         ("λ as published", _listed(r.get("lam_n") for r in records if _published(r))),
         ("seeds", _listed(record.get("seed") for record in records)),
         ("started", " to ".join(dict.fromkeys(map(_time, times[:1] + times[-1:])))),
-        ("time of all fits", f"{sum(map(_spent, records)):,.0f} s"),
+        ("time of all fits", f"{spent:,.0f} s"),
         *(("machine", machine) for machine in machines),
         ("remark", _listed(record.get("remark") for record in records)),
         *(("software", known) for known in versions),
@@ -244,9 +242,6 @@ def again(page: Page, records: Sequence[Record], reference: str | Path | None) -
     return Section("again", "Running it again", [Code(lines), Paragraph(text)])
 
 
-# --- small parts -----------------------------------------------------------------------------
-
-
 def _verdict(verdict: str) -> Badge:
     return Badge(_BADGES[verdict], verdict)
 
@@ -261,7 +256,7 @@ def _tested(judged: Judgement) -> object:
 
 
 def _data_of(records: Sequence[Record]) -> dict[str, Mapping[str, Any]]:
-    """What the runs say of their data; as published where there is a choice."""
+    """Entries of the runs on their data; as published where there is a choice."""
     found: dict[str, Mapping[str, Any]] = {}
     for record in sorted(records, key=lambda record: not _published(record)):
         if record.get("data"):
@@ -294,10 +289,6 @@ def _software(versions: Mapping[str, str]) -> str:
 def _time(stamp: str) -> str:
     """20240607T101112 as people write it."""
     return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]} {stamp[9:11]}:{stamp[11:13]} UTC"
-
-
-def _spent(record: Record) -> float:
-    return (record.get("seconds") or {}).get("fit") or 0.0
 
 
 def _what(record: Record) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -16,33 +16,19 @@ from mercer.compare.records import describe_data
 from mercer.datasets import Dataset, Split
 from mercer_studies.inputs import GENERATED, generated
 
-__all__ = ["Loaded", "Source", "drawn", "names_in_paper"]
-
 _PATIENCE = 5  # seconds in which the home of a data set must answer
 _ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data set as a study declares it.
+    """One data set as a study declares it."""
 
-    Parameters
-    ----------
-    name : str
-        In ``mercer.datasets``, or "generated-..." for rows that are made up.
-    paper_name : str or None, default=None
-        In the paper; None for sets that the paper does not have.
-    inputs : str, default="as is"
-        How they are scaled, one of ``inputs.INPUTS``.
-    test_share : float, default=0.2
-        Share of the rows held out where there is no official split.
-    """
-
-    name: str
-    paper_name: str | None = None
-    inputs: str = "as is"
+    name: str  # in ``mercer.datasets``, or "generated-..." for rows that are made up
+    paper_name: str | None = None  # in the paper; None for sets that the paper does not have
+    inputs: str = "as is"  # scaling, one of ``inputs.INPUTS``
     _: KW_ONLY
-    test_share: float = 0.2
+    test_share: float = 0.2  # share of the rows held out where there is no official split
 
     @property
     def is_generated(self) -> bool:
@@ -79,37 +65,48 @@ class Source:
         return all(_answers(f"{url.scheme}://{url.netloc}") for url in map(urlsplit, known.urls))
 
     def data(self) -> Dataset:
-        """The whole data set.
-
-        Raises
-        ------
-        DataError
-            If it cannot be had.
-        """
+        """The whole data set."""
         return generated(self.name) if self.is_generated else datasets.load(self.catalogue_name)
 
 
-class Loaded:
-    """A data set in its training and test rows.
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-    n_jobs : int or None, default=None
-    """
+
+def remembered(method: Method) -> Method:
+    """Method of a ``Loaded`` that works out its result once for given arguments."""
+
+    @wraps(method)
+    def result(self: Loaded, *args: Any) -> Any:
+        key = method.__name__, *args
+        if key not in self._known:
+            self._known[key] = method(self, *args)
+        return self._known[key]
+
+    return cast(Method, result)
+
+
+class Loaded:
+    """A data set in its training and test rows."""
 
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
         self.source, self.n_jobs = source, n_jobs
         self.task = data.task
         self._data, self._parts = data, parts
+        self._known: dict[tuple[Any, ...], Any] = {}
 
     def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
+        """Entries of a record on the data."""
         described = describe_data(self._data, self._as_matrices())
         described |= {"paper_name": self.source.paper_name, "inputs": self.source.inputs}
         return described | ({"kind": "generated"} if self.source.is_generated else {})
+
+    def _some(self, rows: int | None, test_rows: int | None) -> Split:
+        """Training and test rows drawn at random; None takes all."""
+        parts = self._parts
+        kept = drawn(parts.X_train.shape[0], rows)
+        held = drawn(parts.X_test.shape[0], test_rows)
+        X, X_test = parts.X_train[kept], parts.X_test[held]
+        return Split(X, parts.y_train[kept], X_test, parts.y_test[held], parts.split_note)
 
     def _as_matrices(self) -> Split:
         """The rows with two axes, for what is told of them."""
@@ -131,8 +128,6 @@ def _answers(home: str) -> bool:
 def names_in_paper(sources: Iterable[Source]) -> tuple[str, ...]:
     """Names that the paper has for the data sets, each once.
 
-    Examples
-    --------
     >>> names_in_paper([Source("mnist", "MNIST"), Source("cpu"), Source("mnist8m", "MNIST")])
     ('MNIST',)
     """
@@ -140,17 +135,8 @@ def names_in_paper(sources: Iterable[Source]) -> tuple[str, ...]:
 
 
 def drawn(n: int, rows: int | None) -> NDArray[np.int64]:
-    """So many of n rows, in random order: the first of them are a fair sample.
+    """``rows`` of n rows in random order, so that the first are a fair sample.
 
-    Parameters
-    ----------
-    n : int
-    rows : int or None
-        None takes all.
-
-    Examples
-    --------
-    >>> len(drawn(100, 3)), drawn(100, 3).tolist() == drawn(100, 5)[:3].tolist()
-    (3, True)
+    ``rows``: none takes all.
     """
     return np.random.default_rng(0).permutation(n)[:rows]

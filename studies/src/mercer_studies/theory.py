@@ -10,17 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-__all__ = [
-    "binning_bound",
-    "descent_bound",
-    "draws_bound",
-    "embedding_bound",
-    "fourier_bound",
-    "learning_bound",
-    "spread_ratio",
-    "srht_bound",
-]
-
 _FAILURE = 0.05  # probability with which bounds that hold with high probability may fail
 
 
@@ -34,34 +23,10 @@ def binning_bound(
 
     ``2 β ‖w*‖² / (κ (R - c))`` with ``c = ⌈2 κ (F(0) - F(w*)) / (β ‖w*‖²)⌉``. The paper prints it
     without the factor 2, which its own recursion needs; its proof assumes that grids of little
-    collision have large gradients.
-
-    Parameters
-    ----------
-    grids : array of numbers
-        R >= 0.
-    gap : float
-        F(0) - F(w*) of a reference solution w*.
-    norm : float
-        ‖w*‖ > 0.
-    kappa : float
-        κ >= 1, the mean over grids of one over the share of rows in the fullest bin.
-    beta : float, default=1.0
-        Largest curvature of the loss.
-
-    Returns
-    -------
-    float64 array of the shape of ``grids``
-        Infinite for R <= c.
-
-    References
-    ----------
-    Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016, theorem 1.
-
-    Examples
-    --------
-    >>> binning_bound([1, 3, 11], gap=0.5, norm=1.0, kappa=1.0)
-    array([inf, 1. , 0.2])
+    collision have large gradients. ``grids``: R >= 0; ``gap``: F(0) - F(w*) of a reference solution
+    w*; ``norm``: ‖w*‖ > 0; ``kappa``: κ >= 1, the mean over grids of one over the share of rows in
+    the fullest bin; ``beta``: largest curvature of the loss. Infinite for R <= c. Wu, Yen, Chen and
+    Yan, Revisiting random binning features, KDD 2016, theorem 1.
     """
     curvature = beta * norm**2 / kappa
     return _after(grids, np.ceil(2.0 * max(gap, 0.0) / curvature), curvature)
@@ -78,38 +43,13 @@ def draws_bound(
 ) -> NDArray[np.float64]:
     """Upper bound of F(w) - F(w*) after D random features were drawn.
 
-    On average over the draws ``2 γ ‖w*‖² / (D - c)`` with γ = β B² and
-    ``c = 2 (F(0) - F(w*)) / (γ ‖w*‖²)``; F(w) has λ‖w‖₁ and F(w*) has λ‖w*‖₂.
-
-    Parameters
-    ----------
-    drawn : array of numbers
-        D >= 0.
-    gap : float
-        F(0) - F(w*).
-    norm : float
-        ‖w*‖ > 0.
-    beta : float, default=2.0
-        Largest curvature of the loss; 2 for the squared hinge.
-    size : float, default=1.0
-        B, the largest value of a feature; 1 for perceptrons.
-    failure : float, optional
-        In (0, 1): the bound that holds with probability 1 - ``failure``, not on average. It is
-        proved where it is less than ``gap`` and 2 γ ‖w*‖².
-
-    Returns
-    -------
-    float64 array of the shape of ``drawn``
-        Infinite where too few were drawn for a bound.
-
-    References
-    ----------
-    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features, NIPS 2014, corollaries 1 and 3.
-
-    Examples
-    --------
-    >>> draws_bound([0, 4.75], gap=0.75, norm=1.0)
-    array([inf,  1.])
+    On average over the draws ``2 γ ‖w*‖² / (D - c)`` with γ = β B² and ``c = 2 (F(0) - F(w*)) / (γ
+    ‖w*‖²)``; F(w) has λ‖w‖₁ and F(w*) has λ‖w*‖₂. ``drawn``: D >= 0; ``gap``: F(0) - F(w*);
+    ``norm``: ‖w*‖ > 0; ``beta``: largest curvature of the loss; 2 for the squared hinge; ``size``:
+    B, the largest value of a feature; 1 for perceptrons; ``failure``: in (0, 1): the bound that
+    holds with probability 1 - ``failure``, not on average. It is proved where it is less than
+    ``gap`` and 2 γ ‖w*‖². Infinite where too few were drawn for a bound. Yen, Lin, Lin, Ravikumar
+    and Dhillon, Sparse random features, NIPS 2014, corollaries 1 and 3.
     """
     curvature = beta * (size * norm) ** 2
     wasted = 2.0 * max(gap, 0.0) / curvature
@@ -135,20 +75,7 @@ def _after(drawn: ArrayLike, wasted: float, curvature: float) -> NDArray[np.floa
 def spread_ratio(K: NDArray) -> float:
     """r = 2 tr(nK - K²) / ‖nK - K²‖, the dimension in which random Fourier features err.
 
-    Parameters
-    ----------
-    K : array of shape (n, n)
-        A kernel matrix with ones on its diagonal.
-
-    Returns
-    -------
-    float
-        At least 2, at most 2 n.
-
-    Examples
-    --------
-    >>> spread_ratio(np.eye(50))
-    100.0
+    ``K``: shape (n, n), a kernel matrix with ones on its diagonal. At least 2, at most 2 n.
     """
     n = len(K)
     trace = n * float(np.trace(K)) - float(np.vdot(K, K))
@@ -163,31 +90,10 @@ def fourier_bound(
 ) -> NDArray[np.float64]:
     """Upper bound of ‖K - F Fᵀ‖ for n rows and d random Fourier features in pairs.
 
-    ``ln θ (2n/(3a) + √(4n²/(9a²) + n²/(2 a ln θ)))`` with a = d/2 and θ = 4r/δ.
-
-    Parameters
-    ----------
-    n_rows : int
-    n_features : array of numbers
-        d.
-    ratio : float
-        r, from :func:`spread_ratio`.
-    failure : float, default=0.05
-        δ, the probability with which it may fail.
-
-    Returns
-    -------
-    float64 array of the shape of ``n_features``
-
-    References
-    ----------
+    ``ln θ (2n/(3a) + √(4n²/(9a²) + n²/(2 a ln θ)))`` with a = d/2 and θ = 4r/δ. ``n_features``: d;
+    ``ratio``: r, from :func:`spread_ratio`; ``failure``: δ, the probability with which it may fail.
     Chen, Yang, King and Lyu, Training-efficient feature map for shift-invariant kernels, IJCAI
     2015, proof of theorem 1.
-
-    Examples
-    --------
-    >>> (fourier_bound(1000, [400, 40_000], ratio=100.0) / 1000).round(3)
-    array([0.183, 0.015])
     """
     a = np.asarray(n_features, dtype=np.float64) / 2
     log = np.log(4.0 * ratio / failure)
@@ -206,35 +112,12 @@ def embedding_bound(
 ) -> NDArray[np.float64]:
     """Upper bound of ‖K - G Gᵀ‖ for l features that a Gaussian sketch draws from d.
 
-    That of the base map, and ``(1 + t²)^(1/(2q+1)) n / (k + 1)`` for what the subspace loses, where
-    t bounds the product of a Gaussian matrix and a pseudoinverse, and k < l makes it least.
-
-    Parameters
-    ----------
-    n_rows : int
-    n_base, n_features : array of numbers
-        d, and l from 6 to d.
-    ratio : float
-        r, from :func:`spread_ratio`.
-    power : int, default=1
-        q.
-    failure : float, default=0.05
-        Half of it is allowed to each part.
-
-    Returns
-    -------
-    float64 array of the shape that the arguments have together
-
-    References
-    ----------
-    Chen, Yang, King and Lyu, IJCAI 2015, theorem 1, with the constants of Halko, Martinsson and
-    Tropp, Finding structure with randomness, 2011, that it leaves out.
-
-    Examples
-    --------
-    >>> bounds = embedding_bound(1000, [400, 40_000], [100, 200], ratio=100.0)
-    >>> bool(bounds[1] < bounds[0])
-    True
+    Sum of the base map's bound and ``(1 + t²)^(1/(2q+1)) n / (k + 1)`` for what the subspace loses,
+    where t bounds the product of a Gaussian matrix and a pseudoinverse, and k < l makes it least.
+    ``n_base``, ``n_features``: d, and l from 6 to d; ``ratio``: r, from :func:`spread_ratio`;
+    ``power``: q; ``failure``: half of it is allowed to each part. Chen, Yang, King and Lyu, IJCAI
+    2015, theorem 1, with the constants of Halko, Martinsson and Tropp, Finding structure with
+    randomness, 2011, that it leaves out.
     """
     d, found = np.broadcast_arrays(n_base, n_features)
     lost = [
@@ -250,24 +133,11 @@ def srht_bound(
 ) -> NDArray[np.float64]:
     """Upper bound of ‖K - G Gᵀ‖ for l features that a Hadamard sketch draws from d.
 
-    That of the base map, and ``(1 + 7 d / l) n / (k + 1)`` with the largest k for which
-    ``4 (√k + √(8 ln(k d)))² ln k <= l``. The second part fails with a probability of order 1/k.
-
-    Parameters
-    ----------
-    n_rows, n_base, n_features, ratio, failure
-        See :func:`embedding_bound`; q is 0.
-
-    References
-    ----------
-    Chen, Yang, King and Lyu, IJCAI 2015, theorem 2, with the constants of Halko, Martinsson and
-    Tropp, 2011, theorem 11.2.
-
-    Examples
-    --------
-    >>> bounds = srht_bound(1000, 400, [100, 400], ratio=100.0)
-    >>> bool(bounds[1] < bounds[0])
-    True
+    Sum of the base map's bound and ``(1 + 7 d / l) n / (k + 1)`` with the largest k for which ``4
+    (√k + √(8 ln(k d)))² ln k <= l``. The second part fails with a probability of order 1/k.
+    ``n_rows``, ``n_base``, ``n_features``, ``ratio``, ``failure``: see :func:`embedding_bound`; q
+    is 0. Chen, Yang, King and Lyu, IJCAI 2015, theorem 2, with the constants of Halko, Martinsson
+    and Tropp, 2011, theorem 11.2.
     """
     d, found = np.broadcast_arrays(
         np.asarray(n_base, np.float64), np.asarray(n_features, np.float64)
@@ -280,26 +150,11 @@ def srht_bound(
 def learning_bound(
     kernel_error: ArrayLike, alpha: float, slope: ArrayLike, n_rows: int
 ) -> NDArray[np.float64]:
-    """What inexact inner products add to the least regularized loss: C² ‖K - G Gᵀ‖ / (2 λ n).
+    """Bound of the loss added by inexact inner products: C² ‖K - G Gᵀ‖ / (2 λ n).
 
-    Parameters
-    ----------
-    kernel_error : array of numbers
-        ‖K - G Gᵀ‖ in the spectral norm.
-    alpha : float
-        λ of ``λ/2 ‖w‖² + mean loss``.
-    slope : array of numbers
-        C, the largest derivative of the loss at the solution for G.
-    n_rows : int
-
-    References
-    ----------
-    Chen, Yang, King and Lyu, IJCAI 2015, theorem 3.
-
-    Examples
-    --------
-    >>> float(learning_bound(2.0, alpha=0.1, slope=1.0, n_rows=100))
-    0.1
+    ``kernel_error``: ‖K - G Gᵀ‖ in the spectral norm; ``alpha``: λ of ``λ/2 ‖w‖² + mean loss``;
+    ``slope``: C, the largest derivative of the loss at the solution for G. Chen, Yang, King and
+    Lyu, IJCAI 2015, theorem 3.
     """
     error, C = np.asarray(kernel_error, np.float64), np.asarray(slope, np.float64)
     return C**2 * error / (2.0 * alpha * n_rows)
@@ -340,43 +195,13 @@ def descent_bound(
     """Upper bound of E P(w) - P* after s loops of asynchronous doubly stochastic steps.
 
     ``(n L ‖w⁰ - w*‖² + 2 γ n (P(w⁰) - P*)) / (2 γ n + 2 m γ s)`` for convex losses; with optimal
-    strong convexity ℓ also ``L/(2γ) (‖w⁰ - w*‖² + 2γ/L (P(w⁰) - P*))`` times
-    ``(1 + m γ ℓ / (n (ℓ γ + L)))^-s``, and the less of both counts. Proved for steps γ up to
-    ``mercer.solvers.step_bounds(...).convex``.
-
-    Parameters
-    ----------
-    loops : array of numbers
-        s >= 0.
-    gap : float
-        P(w⁰) - P*.
-    distance : float
-        ‖w⁰ - w*‖.
-    step_size : float
-        γ > 0.
-    largest : float
-        L_max, ``step_bounds(...).largest``.
-    n_coordinates : int
-        n, the weights and the intercept.
-    n_inner : int
-        m, steps of a loop.
-    strong : float, default=0.0
-        ℓ.
-
-    Returns
-    -------
-    float64 array of the shape of ``loops``
-
-    References
-    ----------
-    Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel learning, AAAI 2018,
-    theorem 1, where both displays have the number (11).
-
-    Examples
-    --------
-    >>> setting = {"step_size": 0.5, "largest": 1.0, "n_coordinates": 10, "n_inner": 100}
-    >>> descent_bound([0, 1, 10], 1.0, 2.0, **setting).round(3)
-    array([5.   , 0.455, 0.05 ])
+    strong convexity ℓ also ``L/(2γ) (‖w⁰ - w*‖² + 2γ/L (P(w⁰) - P*))`` times ``(1 + m γ ℓ / (n (ℓ γ
+    + L)))^-s``, and the less of both counts. Proved for steps γ up to
+    ``mercer.solvers.step_bounds(...).convex``. ``loops``: s >= 0; ``gap``: P(w⁰) - P*;
+    ``distance``: ‖w⁰ - w*‖; ``step_size``: γ > 0; ``largest``: L_max, ``step_bounds(...).largest``;
+    ``n_coordinates``: n, the weights and the intercept; ``n_inner``: m, steps of a loop;
+    ``strong``: ℓ. Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel learning,
+    AAAI 2018, theorem 1, where both displays have the number (11).
     """
     s = np.asarray(loops, dtype=np.float64)
     n, m, gamma = n_coordinates, n_inner, step_size

@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 from mercer.compare import memory
 from mercer.solvers import Result, TraceRow
 
-__all__ = [
-    "MEMORY",
-    "PHASES",
-    "QUICK",
-    "RUNS",
-    "Repeated",
-    "Stopwatch",
-    "Timed",
-    "median",
-    "phase_times",
-    "repeated",
-]
-
 RUNS, QUICK = 3, 10.0  # runs of a fit, fewer once they have taken so many seconds
 MEMORY = "highest resident memory while fitting and predicting, above what was held before"
 
@@ -37,12 +24,6 @@ PHASES = ("generate", "gram", "reduce", "solve", "update")
 class Stopwatch:
     """Seconds of one phase after the other.
 
-    Attributes
-    ----------
-    phases : dict of str to float
-
-    Examples
-    --------
     >>> clock = Stopwatch()
     >>> clock.lap("solve")
     >>> list(clock.phases)
@@ -61,7 +42,7 @@ class Stopwatch:
 
 
 class Timed(Protocol):
-    """What can be repeated: anything that says how long its phases took."""
+    """Result of a run with the seconds of its phases."""
 
     seconds: dict[str, float]
 
@@ -73,38 +54,22 @@ Fit = TypeVar("Fit", bound=Timed)
 class Repeated(Generic[Fit]):
     """The last of some equal fits, the median of every phase, and the memory of the first.
 
-    Parameters
-    ----------
-    fit : object
-    seconds : dict of str to float or None
-        ``features`` and ``solve`` are None where the fit does not part them; ``fit`` is always
-        there.
-    runs : dict of str to list
-        What the medians are of.
-    memory : dict
+    ``seconds``: ``features`` and ``solve`` are None where the fit does not part them; ``fit`` is
+    always there.
     """
 
     fit: Fit
     seconds: dict[str, float | None]
-    runs: dict[str, list[float]]
+    runs: dict[str, list[float]]  # values behind the medians
     memory: dict[str, Any]
 
 
 def repeated(run: Callable[[], Fit]) -> Repeated[Fit]:
     """Fit, and again while that is quick.
 
-    Parameters
-    ----------
-    run : callable
-        Returns an object whose ``seconds`` has the phase ``fit``, or else ``features`` and,
-        unless nothing is solved, ``solve``.
+    ``run``: returns an object whose ``seconds`` has the phase ``fit``, or else ``features`` and,
+    unless nothing is solved, ``solve``.
 
-    Returns
-    -------
-    Repeated
-
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> fit = lambda: SimpleNamespace(seconds={"features": 2.0, "solve": 1.0})
     >>> repeated(fit).seconds["fit"]
@@ -125,13 +90,7 @@ def repeated(run: Callable[[], Fit]) -> Repeated[Fit]:
 
 
 def median(seconds: Sequence[float | None]) -> float | None:
-    """The median of some times, of which None is longer than any; None if that is the median.
-
-    Examples
-    --------
-    >>> median([3.0, None, 1.0]), median([None, None, 1.0])
-    (3.0, None)
-    """
+    """The median of some times, of which None is longer than any; None if that is the median."""
     value = float(np.median([np.inf if one is None else one for one in seconds]))
     return value if np.isfinite(value) else None
 
@@ -139,29 +98,9 @@ def median(seconds: Sequence[float | None]) -> float | None:
 def phase_times(result: Result | Sequence[TraceRow]) -> dict[str, NDArray[np.float64]]:
     """Seconds of every phase in every step that the trace has a row for.
 
-    Parameters
-    ----------
-    result : Result, or sequence of TraceRow
-        Of a solver with ``trace="block"`` for the phases of single blocks.
-
-    Returns
-    -------
-    dict of str to float64 array of shape (rows - 1,)
-        Phases in the order in which they are done, and ``"other"``: what belongs to none of them.
-
-    Raises
-    ------
-    ValueError
-        If the trace has fewer than two rows.
-
-    Examples
-    --------
-    >>> rows = [
-    ...     TraceRow(0.0, 1.0, 1.0, 0, {}),
-    ...     TraceRow(1.0, 0.5, 0.1, 9, {"generate": 0.75, "solve": 0.125}),
-    ... ]
-    >>> {name: seconds.tolist() for name, seconds in phase_times(rows).items()}
-    {'generate': [0.75], 'solve': [0.125], 'other': [0.125]}
+    ``result``: of a solver with ``trace="block"`` for the phases of single blocks. Returns shape
+    (rows - 1,): phases in the order in which they are done, and ``"other"``: what belongs to none
+    of them.
     """
     trace: Sequence[Any] = result.trace if isinstance(result, Result) else list(result)
     if len(trace) < 2:

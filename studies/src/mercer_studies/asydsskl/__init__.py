@@ -1,18 +1,7 @@
 """Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel learning, AAAI 2018."""
 
-from __future__ import annotations
-
 from mercer_studies.asydsskl.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.asydsskl.plan import stages
 from mercer_studies.papers import Paper
 
-__all__ = ["PAPER"]
-
-PAPER = Paper(
-    name="asydsskl",
-    scales=tuple(SCALES),
-    protocols=PROTOCOLS,
-    figures=FIGURES,
-    datasets=tuple(SOURCES),
-    stages=stages,
-)
+PAPER = Paper("asydsskl", tuple(SCALES), PROTOCOLS, FIGURES, tuple(SOURCES), stages)

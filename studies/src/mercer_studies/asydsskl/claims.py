@@ -1,23 +1,17 @@
-"""What the AsyDSSKL paper claims, each with a rule that our records hold or do not."""
+"""Claims of the AsyDSSKL paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from mercer_studies.asydsskl.figures import speedups
 from mercer_studies.asydsskl.grid import METHODS, ROBUST
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
+from mercer_studies.claims import NOT_TESTED, Claim, Found, graded, of_tasks
 from mercer_studies.measures import TIE, UNEVEN, is_lower, percent
-from mercer_studies.queries import by_data, error, is_regression, of_task
-
-__all__ = ["CLAIMS", "leaders"]
-
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
-Rule = Callable[[Sequence[Record]], Found]
+from mercer_studies.queries import Record, error, is_regression
 
 _OURS = "asydsskl"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
@@ -36,24 +30,8 @@ def leaders(runs: Sequence[Record], methods: Sequence[str]) -> tuple[list[float]
     """Budgets of seconds, and which method errs least when each is spent.
 
     They begin with the first point of the paper's method. A method has the error of the last point
-    of its curve by then; ties go to the paper's.
-
-    Parameters
-    ----------
-    runs : sequence of mapping
-        Of one data set.
-    methods : sequence of str
-        Of the paper's method and those it is compared with.
-
-    Examples
-    --------
-    >>> def run(method, error):
-    ...     course = {"seconds": [1.0, 2.0], "error": error}
-    ...     return {"method": method, "seed": 0, "course": course, "data": {"task": "regression"}}
-    >>> both = [run("asydsskl", [0.5, 0.4]), run("svc", [0.9, 0.1])]
-    >>> budgets, first = leaders(both, ("svc",))
-    >>> first[0], first[-1]
-    ('asydsskl', 'svc')
+    of its curve by then; ties go to the paper's. ``runs``: of one data set; ``methods``: of the
+    paper's method and those it is compared with.
     """
     known = {m: [run for run in runs if run["method"] == m] for m in (_OURS, *methods)}
     known = {method: own for method, own in known.items() if own}
@@ -92,7 +70,7 @@ def _best_for_a_time(runs: Sequence[Record]) -> Found:
         for method in (_OURS, *reversed(others))
     )
     numbers = f"best of {budgets[0]:.2g} to {budgets[-1]:.3g} s: {said}; at the end {_ends(runs)}"
-    return (HELD if share >= 0.8 else PARTLY if share >= 0.4 else NOT_HELD), numbers
+    return graded(share >= 0.8, share >= 0.4), numbers
 
 
 def _steps_count(runs: Sequence[Record]) -> Found:
@@ -111,7 +89,7 @@ def _steps_count(runs: Sequence[Record]) -> Found:
         f"no worse for {percent(share)} of the times; at the end "
         f"{_by(one, end, 'objective'):.4g} against {_by(other, end, 'objective'):.4g}"
     )
-    return (HELD if share >= 0.8 else PARTLY if share >= 0.4 else NOT_HELD), numbers
+    return graded(share >= 0.8, share >= 0.4), numbers
 
 
 def _quickly(runs: Sequence[Record]) -> Found:
@@ -128,7 +106,7 @@ def _quickly(runs: Sequence[Record]) -> Found:
         good = reached <= least + _CLOSE["classification"]
         fair = reached <= least + 3 * _CLOSE["classification"]
         numbers = f"{percent(reached)} wrong; the least of all methods {percent(least)}"
-    return (HELD if good else PARTLY if fair else NOT_HELD), numbers
+    return graded(good, fair), numbers
 
 
 def _compact(runs: Sequence[Record]) -> Found:
@@ -142,7 +120,7 @@ def _compact(runs: Sequence[Record]) -> Found:
     sizes = {run["method"]: run["model_size"] for run in others}
     said = ", ".join(f"{METHODS[method]} {count:,}" for method, count in sizes.items())
     least = min(sizes.values())
-    verdict = HELD if size <= least / 2 else PARTLY if size < least else NOT_HELD
+    verdict = graded(size <= least / 2, size < least)
     return verdict, f"{size:.0f} features; {said}"
 
 
@@ -156,7 +134,7 @@ def _fastest(runs: Sequence[Record]) -> Found:
     order = sorted(slopes, key=lambda method: slopes[method])
     place = order.index(_OURS)
     said = ", ".join(f"{METHODS[method]} {1e6 * slopes[method]:.3g}" for method in order)
-    return (HELD if place == 0 else PARTLY if place == 1 else NOT_HELD), f"µs a row: {said}"
+    return graded(place == 0, place == 1), f"µs a row: {said}"
 
 
 def _by_size(runs: Sequence[Record]) -> Found:
@@ -172,7 +150,7 @@ def _by_size(runs: Sequence[Record]) -> Found:
         shares.append(times / sizes)
         said.append(f"{METHODS[run['method']]} {times:.3g} times for {sizes:.3g} times the size")
     near = [1 / 3 <= share <= 3 for share in shares]
-    return (HELD if all(near) else PARTLY if any(near) else NOT_HELD), "; ".join(said)
+    return graded(all(near), any(near)), "; ".join(said)
 
 
 # --- threads -----------------------------------------------------------------------------------
@@ -195,7 +173,7 @@ def _near_linear(runs: Sequence[Record]) -> Found:
     if run.get("remark"):
         return NOT_TESTED, f"{numbers}; on a machine {run['remark']}, {UNEVEN}"
     share = reached[most] / most
-    return (HELD if share >= _LINEAR else PARTLY if share >= _SOME else NOT_HELD), numbers
+    return graded(share >= _LINEAR, share >= _SOME), numbers
 
 
 def _delays_do_not_matter(runs: Sequence[Record]) -> Found:
@@ -216,7 +194,7 @@ def _delays_do_not_matter(runs: Sequence[Record]) -> Found:
         verdicts.append(worst <= _LOST)
     if not verdicts:
         return NOT_TESTED, "no run came to its end without delays"
-    return (HELD if verdicts[0] else PARTLY if any(verdicts) else NOT_HELD), "; ".join(said)
+    return graded(verdicts[0], any(verdicts)), "; ".join(said)
 
 
 # --- wrong targets -----------------------------------------------------------------------------
@@ -233,7 +211,7 @@ def _robust(runs: Sequence[Record]) -> Found:
     numbers = f"{percent(most)} wrong: {other} {percent(ours)}, {convex} {percent(theirs)}"
     numbers += f"; correntropy with σ = 3 {percent(wide)}" if np.isfinite(wide) else ""
     lower = is_lower(ours, theirs, runs[0])
-    return (HELD if ours <= 0.9 * theirs else PARTLY if lower else NOT_HELD), numbers
+    return graded(ours <= 0.9 * theirs, lower), numbers
 
 
 def _free(runs: Sequence[Record]) -> Found:
@@ -245,24 +223,7 @@ def _free(runs: Sequence[Record]) -> Found:
     wide = _mean(runs, "correntropy-wide", 0.0)
     numbers = f"{other} {percent(ours)}, {convex} {percent(theirs)}"
     numbers += f"; correntropy with σ = 3 {percent(wide)}" if np.isfinite(wide) else ""
-    return (HELD if ours <= 1.1 * theirs else PARTLY if ours <= 1.3 * theirs else NOT_HELD), numbers
-
-
-# --- small parts -------------------------------------------------------------------------------
-
-
-def _of(rule: Rule, *tasks: str, kind: str | None = None) -> Callable[..., list[Finding]]:
-    """A decision that takes the runs of some kinds on one data set after the other."""
-
-    def decide(records: Sequence[Record]) -> list[Finding]:
-        found = by_data(of_task(records, *tasks))
-        return [
-            Finding(name, "fair", *rule(runs))
-            for name, runs in found.items()
-            if kind in (None, runs[0]["data"]["task"])
-        ]
-
-    return decide
+    return graded(ours <= 1.1 * theirs, ours <= 1.3 * theirs), numbers
 
 
 def _ends(runs: Sequence[Record]) -> str:
@@ -291,6 +252,8 @@ _TIMES = (
     "part."
 )
 _WRONG = "Wrong targets"
+_KINDS = ("classification", "regression")
+_of = partial(of_tasks, kinds=_KINDS)
 
 CLAIMS = (
     Claim(
@@ -298,14 +261,14 @@ CLAIMS = (
         "Figures 1a–1c",
         "AsyDSSKL has the best accuracy for most training times.",
         _TIMES.format("0.2 points of the best"),
-        _of(_best_for_a_time, "curve", kind="classification"),
+        _of(_best_for_a_time, "curve", kinds=_KINDS[:1]),
     ),
     Claim(
         "mse-for-time",
         "Figures 1d–1f",
         "AsyDSSKL always has the smallest mean squared error for a training time.",
         _TIMES.format("2 % of the least error"),
-        _of(_best_for_a_time, "curve", kind="regression"),
+        _of(_best_for_a_time, "curve", kinds=_KINDS[1:]),
     ),
     Claim(
         "a-minute",

@@ -30,8 +30,6 @@ from mercer_studies.asydsskl.machines import (
     selected,
 )
 
-__all__ = ["course"]
-
 _FIRST, _NEXT = 0.02, 1.7  # seconds of the first point of a curve, and their ratio
 _PARTS = (32, 16, 8, 4, 2, 1)  # of the rows, for machines that have no stages
 _GROWTH = 2.3  # exponent of rows in their seconds
@@ -88,27 +86,10 @@ def course(
 ) -> dict[str, Any]:
     """The test error of a method against its seconds.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows : int or None
-        Training and test rows; None takes all.
-    fitted : int
-        Rows with which settings are chosen.
-    n_new, n_rounds : int
-        R and M.
-    cap : float
-        Seconds after which a curve ends.
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record: ``course`` has a list for each of ``seconds``, ``error`` and
-        ``size``, and of ``objective`` for sparse models; ``capped`` says whether it was cut off.
-        After asynchronous steps ``polished`` has ``model_size`` and ``error`` once polished.
+    ``n_new``, ``n_rounds``: R and M; ``cap``: seconds after which a curve ends. Returns the results
+    of a record: ``course`` has a list for each of ``seconds``, ``error`` and ``size``, and of
+    ``objective`` for sparse models; ``capped`` says whether it was cut off. After asynchronous
+    steps ``polished`` has ``model_size`` and ``error`` once polished.
     """
     some = loaded.subset(rows, test_rows)
     chosen = loaded.chosen(rows, fitted)
@@ -140,14 +121,8 @@ def course(
 def dual_solver(method: str, n_jobs: int | None, seed: int) -> DualSolver:
     """The solver of a support vector machine's dual.
 
-    Parameters
-    ----------
-    method : {"libsvm-p", "asygcd"}
-    n_jobs : int or None
-    seed : int
+    ``method``: "libsvm-p" or "asygcd".
 
-    Examples
-    --------
     >>> dual_solver("asygcd", 1, 0).name
     'greedy'
     """
@@ -167,19 +142,7 @@ def doubly(
 ) -> Any:
     """Doubly stochastic gradients with the logistic loss, in blocks with a preconditioner.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    some : Subset
-    chosen : Chosen
-    seed : int
-    callback : callable, optional
-        Sees the expansion after every step.
-    max_iter : int, default=400
-
-    Returns
-    -------
-    Expansion
+    ``callback``: sees the expansion after every step.
     """
     map_ = RandomFourier(
         "gaussian", chosen.gamma, 2, scale=False, random_state=seed, n_jobs=loaded.n_jobs
@@ -206,16 +169,7 @@ def _sparse(
     loss = Squared() if method == "squared" else loaded.loss
     alpha = chosen.alpha_squared if method == "squared" else chosen.alpha
     found = selected(
-        some.X,
-        some.y,
-        chosen.gamma,
-        loss,
-        alpha,
-        inner,
-        n_new,
-        n_rounds,
-        seed,
-        callback=judged,
+        some.X, some.y, chosen.gamma, loss, alpha, inner, n_new, n_rounds, seed, callback=judged
     )
     row = found.rounds[-1]
     details = {"n_drawn": found.n_drawn, "objective": row.objective, "phases": row.phases}

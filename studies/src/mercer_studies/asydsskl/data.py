@@ -22,9 +22,7 @@ from mercer.solvers import CoordinateDescent, PairwiseCD
 from mercer_studies import sources
 from mercer_studies.asydsskl.machines import dual_of, responses_of, selected
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn
-
-__all__ = ["Chosen", "Loaded", "Source", "Subset", "error_of", "load", "score_of"]
+from mercer_studies.sources import remembered
 
 ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 STRENGTHS = (1.0, 10.0, 100.0)
@@ -38,20 +36,13 @@ _SIZE = 400  # features with which γ and λ are chosen
 class Source(sources.Source):
     """One data set as the study declares it.
 
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-        Classes of a regression are predicted by their number, as in the paper.
-    replaces : str or None, default=None
-        The set that it is put in place of, where that is another one.
-    sample_of : str or None, default=None
-        A larger set that the paper has instead, where the catalogue does not know of it.
+    ``sample_of``: a larger set that the paper has instead, where the catalogue does not know of it.
     """
 
     inputs: str = "[0,1]"
     _: KW_ONLY
-    task: str
-    replaces: str | None = None
+    task: str  # classes of a regression are predicted by their number, as in the paper
+    replaces: str | None = None  # set of the paper that it replaces
     sample_of: str | None = None
 
 
@@ -73,94 +64,66 @@ class Subset:
 class Chosen:
     """Settings that serve all methods, and how long it took to find them.
 
-    Parameters
-    ----------
-    gamma : float
-        Of the Gaussian kernel.
-    multiple : float
-        The same as a multiple of the median rule's.
-    alpha, alpha_squared : float
-        λ of the sparse models, under the paper's loss and under squared loss.
-    C : float
-        Of the support vector machines; ``1 / (C n)`` is ν of doubly stochastic gradients.
-    seconds : float
+    ``alpha``, ``alpha_squared``: λ of the sparse models, under the paper's loss and under squared
+    loss.
     """
 
-    gamma: float
-    multiple: float
+    gamma: float  # of the Gaussian kernel
+    multiple: float  # γ as a multiple of the median rule's
     alpha: float
     alpha_squared: float
-    C: float
+    C: float  # of the support vector machines; ``1 / (C n)`` is ν of doubly stochastic gradients
     seconds: float
 
 
 class Loaded(sources.Loaded):
-    """A data set as the runs want it: what several of them share is worked out once.
-
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-    n_jobs : int or None, default=None
-    """
+    """A data set as the runs want it: what several of them share is worked out once."""
 
     source: Source
 
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
         super().__init__(source, data, parts, n_jobs)
         self.task = source.task
-        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
-        self._widths: dict[tuple[int | None, int], tuple[float, float]] = {}
-        self._chosen: dict[tuple[int | None, int], Chosen] = {}
 
     @property
     def loss(self) -> Loss:
-        """That of the paper: logistic for classes, correntropy for class numbers."""
+        """Loss of the paper: logistic for classes, correntropy for class numbers."""
         return Correntropy() if self.task == "regression" else Logistic()
 
+    @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
-        """So many training and test rows, drawn at random, scaled by the former."""
-        key = rows, test_rows
-        if key not in self._subsets:
-            parts = self._parts
-            kept = drawn(parts.X_train.shape[0], rows)
-            held = drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = parts.X_train[kept], parts.X_test[held]
-            if not sparse.issparse(X):
-                X, X_test = scaled(X, X_test, self.source.inputs)
-            y, y_test, spread = self._targets(parts.y_train[kept], parts.y_test[held])
-            X, X_test = (part.astype(np.float32) for part in (X, X_test))
-            self._subsets[key] = Subset(X, y, X_test, y_test, spread)
-        return self._subsets[key]
+        """Random training and test rows, scaled by the training rows."""
+        parts = self._some(rows, test_rows)
+        X, X_test = parts.X_train, parts.X_test
+        if not sparse.issparse(X):
+            X, X_test = scaled(X, X_test, self.source.inputs)
+        y, y_test, spread = self._targets(parts.y_train, parts.y_test)
+        X, X_test = (part.astype(np.float32) for part in (X, X_test))
+        return Subset(X, y, X_test, y_test, spread)
 
+    @remembered
     def chosen(self, rows: int | None, fitted: int) -> Chosen:
         """Settings by validation on some training rows: λ on all, γ and C on half of them."""
-        key = rows, fitted
-        if key not in self._chosen:
-            some = self.subset(rows, 1)
-            parts, few = _parted(some, fitted), _parted(some, fitted // 2)
-            since = time.perf_counter()
-            with warnings.catch_warnings():  # what worse settings warn of is nobody's concern
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                gamma, multiple = self.width(rows, fitted)
-                alpha = squared = self._alpha(parts, gamma, self.loss)
-                if self.task == "regression":
-                    squared = self._alpha(parts, gamma, Squared())
-                C = self._strength(few, gamma)
-            seconds = time.perf_counter() - since
-            self._chosen[key] = Chosen(gamma, multiple, alpha, squared, C, seconds)
-        return self._chosen[key]
+        some = self.subset(rows, 1)
+        parts, few = _parted(some, fitted), _parted(some, fitted // 2)
+        since = time.perf_counter()
+        with warnings.catch_warnings():  # what worse settings warn of is nobody's concern
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            gamma, multiple = self.width(rows, fitted)
+            alpha = squared = self._alpha(parts, gamma, self.loss)
+            if self.task == "regression":
+                squared = self._alpha(parts, gamma, Squared())
+            C = self._strength(few, gamma)
+        seconds = time.perf_counter() - since
+        return Chosen(gamma, multiple, alpha, squared, C, seconds)
 
+    @remembered
     def width(self, rows: int | None, fitted: int) -> tuple[float, float]:
         """γ, and the same as a multiple of the median rule's."""
-        key = rows, fitted
-        if key not in self._widths:
-            self._widths[key] = self._width(_parted(self.subset(rows, 1), fitted // 2))
-        return self._widths[key]
+        return self._width(_parted(self.subset(rows, 1), fitted // 2))
 
     def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
+        """Entries of a record on the data."""
         source = self.source
         found = super().describe() | {"task": self.task}
         if sparse.issparse(self._parts.X_train):
@@ -224,29 +187,14 @@ class Loaded(sources.Loaded):
 
 
 def error_of(task: str, some: Subset, responses: NDArray) -> float:
-    """Mean squared error in the units that the targets came in, or the share of wrong classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X, y = np.ones((2, 1)), np.array([1.0, -1.0])
-    >>> some = Subset(X, y, X, y, 2.0)
-    >>> error_of("regression", some, np.zeros(2)), error_of("classification", some, y + 2)
-    (4.0, 0.5)
-    """
+    """Mean squared error in the units that the targets came in, or the share of wrong classes."""
     if task == "regression":
         return float(some.spread**2 * np.mean((responses - some.y_test) ** 2))
     return float(np.mean(np.where(responses > 0, 1.0, -1.0) != some.y_test))
 
 
 def score_of(task: str, some: Subset, error: float) -> dict[str, float]:
-    """What a record says of an error: MSE and its root relative to that of the mean, or accuracy.
-
-    Examples
-    --------
-    >>> score_of("classification", Subset(None, None, None, None, 1.0), 0.25)
-    {'accuracy': 0.75}
-    """
+    """Entries of a record on an error: MSE and relative root of it, or accuracy."""
     if task == "classification":
         return {"accuracy": 1.0 - error}
     worst = some.spread**2 * float(np.mean(some.y_test**2))
@@ -254,13 +202,7 @@ def score_of(task: str, some: Subset, error: float) -> dict[str, float]:
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     data = source.data()
     return Loaded(source, data, data.split(source.test_share), n_jobs)
 

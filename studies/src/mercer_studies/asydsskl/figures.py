@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer_studies.lines import AID, Curve, Look, draw_bars, draw_line, legend_key, legend_keys
+from mercer_studies.lines import Curve, Look, draw_bars, draw_line, legend_key, legend_keys
 from mercer_studies.panels import (
     about,
     columns,
@@ -16,6 +16,7 @@ from mercer_studies.panels import (
     log_axes,
     log_axis,
     thousands,
+    threads_axis,
     titled,
     with_paper_name,
 )
@@ -24,18 +25,6 @@ from mercer_studies.queries import Record, error, is_regression, of_task
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "LOOKS",
-    "LOSS_LOOKS",
-    "answers",
-    "curves",
-    "figure1",
-    "figure2",
-    "robustness",
-    "speedups",
-    "unit",
-]
 
 LOOKS = {
     "asydsskl": Look("AsyDSSKL", "#D55E00", "o"),
@@ -62,123 +51,48 @@ LOSS_LOOKS = {
 
 
 def curves(records: Iterable[Record]) -> list[Record]:
-    """The runs of Figure 1, a to f.
-
-    Examples
-    --------
-    >>> curves([{"task": "robust"}])
-    []
-    """
+    """The runs of Figure 1, a to f."""
     return of_task(records, "curve")
 
 
 def unit(run: Record) -> str:
-    """What errors of a run are: a mean squared error, or a share of wrong classes.
-
-    Examples
-    --------
-    >>> unit({"score": {"test": {"accuracy": 0.9}}})
-    'wrong classes'
-    """
+    """Unit of a run's errors: a mean squared error, or a share of wrong classes."""
     return "mean squared error" if is_regression(run) else "wrong classes"
 
 
 def speedups(run: Record, name: str = "seconds") -> dict[int, float]:
-    """How many times faster every number of threads is than one.
+    """Speed-up of every number of threads over one.
 
-    Parameters
-    ----------
-    run : mapping
-    name : {"seconds", "pace"}, default="seconds"
-        To the target, or for a loop of steps.
-
-    Examples
-    --------
-    >>> seconds = {1: 3.0, 2: 2.0, 4: None}
-    >>> speedups({"curve": [{"tau": tau, "seconds": s} for tau, s in seconds.items()]})
-    {1: 1.0, 2: 1.5}
+    ``name``: "seconds" or "pace", to the target, or for a loop of steps.
     """
     known = {point["tau"]: point[name] for point in run["curve"] if point.get(name)}
     return {tau: known[1] / value for tau, value in known.items()} if 1 in known else {}
 
 
 def figure1(records: Iterable[Record]) -> Figure:
-    """Test error against training seconds, a panel for each data set.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "curve", "method": "svc", "seed": 0, "rows": 90, "data": {"name": "toy"}}
-    >>> run["score"] = {"test": {"accuracy": 0.9}}
-    >>> run["course"] = {"seconds": [0.1, 0.2], "error": [0.2, 0.1], "size": [5, 9]}
-    >>> [panel.get_xlabel() for panel in figure1([run]).axes]
-    ['seconds of training']
-    """
+    """Test error against training seconds, a panel for each data set."""
     known = curves(records)
     figure = columns(filled(known, "figure 1"), _training, width=4.0, heights=(3.0,), most=3)
-    legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
+    legend(figure, legend_keys(LOOKS, known))
     return figure
 
 
 def answers(records: Iterable[Record]) -> Figure:
-    """Seconds of answers against rows asked, and against the size of the model.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "answers", "method": "svc", "rows": 90, "data": {"name": "toy", "d": 2}}
-    >>> run |= {"model_size": 5, "slope": 1e-6, "score": {"test": {"accuracy": 0.9}}}
-    >>> run["curve"] = [{"n": 10, "seconds": 1e-5}, {"n": 20, "seconds": 2e-5}]
-    >>> len(answers([run]).axes)
-    2
-    """
+    """Seconds of answers against rows asked, and against the size of the model."""
     known = of_task(records, "answers")
     found = filled(known, "figure 1, g and h")
     figure = columns(found, _answering, width=4.2, heights=(2.9, 2.7))
-    legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
+    legend(figure, legend_keys(LOOKS, known))
     return figure
 
 
 def figure2(records: Iterable[Record]) -> Figure:
-    """Speed-up against threads as measured, and loops against delays as simulated.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "measured", "method": "asydsskl", "rows": 90, "data": {"name": "toy"}}
-    >>> run["curve"] = [{"tau": 1, "seconds": 0.4, "pace": 0.1}]
-    >>> [panel.get_xlabel() for panel in figure2([run]).axes]
-    ['threads', 'delay τ, in steps']
-    """
+    """Speed-up against threads as measured, and loops against delays as simulated."""
     found = filled(of_task(records, "measured", "delayed"), "figure 2")
     proved = any(run.get("course") for run in of_task(records, "delayed"))
     heights = (2.7, 2.7, 2.7) if proved else (2.7, 2.7)
     figure = columns(found, _asynchronous, width=4.2, heights=heights)
-    keys = legend_keys(LOOKS, {run["method"] for run in of_task(records, "measured")})
+    keys = legend_keys(LOOKS, of_task(records, "measured"))
     keys.append(legend_key("a loop of steps alone", "#555555", "", linestyle=":"))
     lengths = sorted({run["step_size"] for run in of_task(records, "delayed")}, reverse=True)
     looks = zip(lengths, _DELAYED, strict=False)
@@ -191,32 +105,13 @@ def figure2(records: Iterable[Record]) -> Figure:
 
 
 def robustness(records: Iterable[Record]) -> Figure:
-    """Test error against the share of wrong targets, mean and deviation over trials.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "robust", "method": "sigmoid", "share": 0.1, "rows": 90}
-    >>> run |= {"data": {"name": "toy"}, "score": {"test": {"accuracy": 0.9}}}
-    >>> len(robustness([run]).axes)
-    1
-    """
+    """Test error against the share of wrong targets, mean and deviation over trials."""
     known = of_task(records, "robust")
     found = filled(known, "wrong targets")
     figure = columns(found, _mistaken, width=4.0, heights=(3.0,), most=2)
-    legend(figure, legend_keys(LOSS_LOOKS, {run["method"] for run in known}))
+    legend(figure, legend_keys(LOSS_LOOKS, known))
     return figure
 
-
-# --- small parts -----------------------------------------------------------------------------
 
 _APART = 1.15  # between crosses of one delay
 _TITLE = "{paper}: {own}"
@@ -293,12 +188,7 @@ def _threads(panel: Axes, runs: Sequence[Record]) -> None:
         look = LOOKS[run["method"]]
         look.draw(panel, list(speedups(run).items()))
         look._replace(mark="", dashes=":").draw(panel, list(speedups(run, "pace").items()))
-    if taus:
-        panel.plot(taus, taus, **AID)
-        panel.set_xticks(taus)
-        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
-    panel.set_ylim(bottom=0)
-    panel.set(xlabel="threads", ylabel="times faster")
+    threads_axis(panel, taus, "times faster")
 
 
 def _delays(panel: Axes, runs: Sequence[Record]) -> None:

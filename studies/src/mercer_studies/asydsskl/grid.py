@@ -1,21 +1,10 @@
-"""What the study runs: data sets, methods and sizes at three scales."""
+"""Data sets, methods and sizes of the study at three scales."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mercer_studies.asydsskl.data import Source
-
-__all__ = [
-    "FIGURES",
-    "METHODS",
-    "PROTOCOLS",
-    "ROBUST",
-    "SCALES",
-    "SOURCES",
-    "Scale",
-    "methods_for",
-]
 
 METHODS = {
     "asydsskl": "AsyDSSKL",
@@ -29,24 +18,14 @@ METHODS = {
 }
 """Methods, and what they are called: the paper's, the same with other steps, and its rivals."""
 
-_ONLY = {
-    "squared": "regression",
-    "asygcd": "classification",
-    "doubly": "classification",
-}
+_ONLY = {"squared": "regression", "asygcd": "classification", "doubly": "classification"}
 FIGURES = (1, 2)
 ROBUST = "robustness"
 PROTOCOLS = ("fair", ROBUST)
 
 
 def methods_for(task: str) -> list[str]:
-    """The methods that the paper has for a task, and ours.
-
-    Examples
-    --------
-    >>> methods_for("regression")
-    ['asydsskl', 'asydsskl-own', 'working-set', 'squared', 'svc', 'libsvm-p']
-    """
+    """The methods that the paper has for a task, and ours."""
     return [name for name in METHODS if _ONLY.get(name, task) == task]
 
 
@@ -77,40 +56,15 @@ SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the study to run.
+    """Sizes and data sets of a run of the study.
 
-    Parameters
-    ----------
-    curve_data, answer_data, speed_data, robust_data : tuple of str
-        Of Figure 1, a to f and g to h, of Figure 2, and of wrong targets.
-    shapes : tuple of str, default=()
-        Sets of which rows of the full shape are made up, for times alone.
-    rows, test_rows : int or None
-        At most so many in Figure 1; None takes all.
-    fitted : int
-        Rows with which settings are chosen.
-    n_new, n_rounds : int
-        R and M.
-    cap : float
-        Seconds after which a curve of Figure 1 ends.
-    seeds : int
-        Trials of Figure 1.
-    answer_rows : int or None
-        Training rows of the models that are asked.
-    counts : tuple of int
-        Rows that they are asked.
-    speed_rows : int or None
-    speed_size, speed_loops : int
-        Of Figure 2 as measured: rows, features and snapshots.
-    delay_rows, delay_size, delay_loops, delay_draws : int
-        The same of simulated runs, and how many of them are averaged.
-    delays : tuple of int
-        τ.
-    robust_rows : int or None
-    robust_size, robust_seeds : int
-        Training rows, random features and trials with wrong targets.
-    shares : tuple of float
-        Of them.
+    ``curve_data``, ``answer_data``, ``speed_data``, ``robust_data``: of Figure 1, a to f and g to
+    h, of Figure 2, and of wrong targets; ``shapes``: sets of which rows of the full shape are made
+    up, for times alone; ``rows``, ``test_rows``: at most so many in Figure 1; None takes all;
+    ``n_new``, ``n_rounds``: R and M; ``speed_size``, ``speed_loops``: of Figure 2 as measured:
+    rows, features and snapshots; ``delay_rows``, ``delay_size``, ``delay_loops``, ``delay_draws``:
+    the same of simulated runs, and how many of them are averaged; ``robust_size``,
+    ``robust_seeds``: training rows, random features and trials with wrong targets.
     """
 
     curve_data: tuple[str, ...]
@@ -120,13 +74,13 @@ class Scale:
     shapes: tuple[str, ...] = ()
     rows: int | None = 12_000
     test_rows: int | None = 5000
-    fitted: int = 4000
+    fitted: int = 4000  # rows with which settings are chosen
     n_new: int = 200
     n_rounds: int = 5
-    cap: float = 8.0
-    seeds: int = 1
-    answer_rows: int | None = 6000
-    counts: tuple[int, ...] = (500, 1000, 2000, 4000, 8000)
+    cap: float = 8.0  # seconds after which a curve of Figure 1 ends
+    seeds: int = 1  # trials of Figure 1
+    answer_rows: int | None = 6000  # training rows of the models that are asked
+    counts: tuple[int, ...] = (500, 1000, 2000, 4000, 8000)  # rows that they are asked
     speed_rows: int | None = 9000
     speed_size: int = 400
     speed_loops: int = 20
@@ -134,11 +88,11 @@ class Scale:
     delay_size: int = 40
     delay_loops: int = 25
     delay_draws: int = 1
-    delays: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+    delays: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32, 64, 128)  # τ
     robust_rows: int | None = 4000
     robust_size: int = 300
     robust_seeds: int = 3
-    shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4)
+    shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4)  # of wrong targets
 
 
 _TINY = ("generated-classes", "generated-regression")

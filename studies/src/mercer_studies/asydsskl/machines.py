@@ -25,18 +25,6 @@ from mercer.solvers import (
     WorkingSet,
 )
 
-__all__ = [
-    "BATCH",
-    "EPSILON",
-    "LOOPS",
-    "SPARSE",
-    "dual_of",
-    "expansion",
-    "inner_solver",
-    "responses_of",
-    "selected",
-]
-
 BATCH, LOOPS = 32, 10  # rows of a step, and snapshots of a round
 SPARSE = ("asydsskl", "asydsskl-own", "working-set", "squared")
 """Methods with few random features; the others have support vectors, or very many features."""
@@ -46,21 +34,10 @@ _TOLERANCE = 1e-2  # relative duality gap, or stationarity, that ends a round
 
 
 def inner_solver(method: str, n_jobs: int | None, seed: int = 0, loops: int = LOOPS) -> Solver:
-    """What solves the problem of a round.
+    """Solver of the problem of a round.
 
-    Parameters
-    ----------
-    method : {"asydsskl", "asydsskl-own", "working-set", "squared"}
-        Asynchronous steps in the paper's form, or as this library takes them by default;
-        coordinate descent for the others.
-    n_jobs : int or None
-    seed : int, default=0
-    loops : int, default=10
-
-    Examples
-    --------
-    >>> inner_solver("asydsskl", 1).block_size
-    1
+    ``method``: "asydsskl", "asydsskl-own", "working-set" or "squared", asynchronous steps in the
+    paper's form, or as this library takes them by default; coordinate descent for the others.
     """
     if method in ("working-set", "squared"):
         return CoordinateDescent(tol=_TOLERANCE, max_iter=200, n_jobs=n_jobs)
@@ -83,30 +60,8 @@ def selected(
 ) -> Selection:
     """A sparse model: rounds of drawing Fourier features, solving, and dropping zeros.
 
-    Parameters
-    ----------
-    X, y : array or CSR of shape (n, d), array of shape (n,)
-    gamma : float
-    loss : Loss
-    alpha : float
-        λ.
-    inner : Solver
-    n_new, n_rounds : int
-        R and M.
-    seed : int
-        Of the features.
-    start, callback : optional
-        As those of ``WorkingSet.solve``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.losses import Squared
-    >>> X = np.linspace(-3, 3, 90)[:, None]
-    >>> y, inner = np.sin(X[:, 0]), inner_solver("working-set", 1)
-    >>> found = selected(X, y, 0.5, Squared(), 1e-2, inner, 20, 2, 0)
-    >>> found.n_drawn, found.n_active < 20
-    (40, True)
+    ``X``, ``y``: shape (n, d), array of shape (n,); ``alpha``: λ; ``n_new``, ``n_rounds``: R and M;
+    ``seed``: of the features; ``start``, ``callback``: as those of ``WorkingSet.solve``.
     """
     map_ = RandomFourier("gaussian", gamma, 2, scale=False, random_state=seed)
     threads = getattr(inner, "n_jobs", None)
@@ -131,14 +86,7 @@ def responses_of(found: Selection, X: Any) -> NDArray:
 
 
 def dual_of(task: str, y: NDArray, C: float, epsilon: float = EPSILON) -> BoxDual:
-    """The dual of a support vector machine: hinge for classes, a tube of ε for numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> dual_of("classification", np.array([1.0, -1.0]), 2.0).upper.tolist()
-    [2.0, 0.0]
-    """
+    """The dual of a support vector machine: hinge for classes, a tube of ε for numbers."""
     if task == "regression":
         return BoxDual.epsilon_insensitive(y, C, epsilon)
     return BoxDual.hinge(y, C)
@@ -147,8 +95,6 @@ def dual_of(task: str, y: NDArray, C: float, epsilon: float = EPSILON) -> BoxDua
 def expansion(kernel: Gaussian, rows: Any, coef: NDArray, constant: float, X: Any) -> NDArray:
     """``kernel(X, rows) @ coef + constant``, a part of X at a time.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0]])
     >>> expansion(Gaussian(1.0), X[:1], np.array([2.0]), 1.0, X[:1]).tolist()

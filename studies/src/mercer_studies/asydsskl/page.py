@@ -1,81 +1,60 @@
-"""What the report says of the AsyDSSKL paper besides the numbers."""
+"""Text of the report on the AsyDSSKL paper."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from functools import partial
 
 from mercer_studies.asydsskl import figures as plots
 from mercer_studies.asydsskl.claims import CLAIMS
 from mercer_studies.asydsskl.grid import SOURCES
 from mercer_studies.asydsskl.summary import shows
 from mercer_studies.asydsskl.tables import measured
-from mercer_studies.blocks import Shown
-from mercer_studies.page import Page
-from mercer_studies.queries import Record, by_data
+from mercer_studies.page import Drawing, Page, drawn
+from mercer_studies.queries import of_task
 from mercer_studies.sources import names_in_paper
 
-__all__ = ["PAGE"]
-
-
-def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
-    """Those that there are runs for."""
-    found = []
-    if plots.curves(records):
-        found.append(
-            Shown(
-                "Figure 1, a to f: training",
-                plots.figure1(records),
-                "Test error against seconds of training, for AsyDSSKL and its rivals, on "
-                f"{_names(plots.curves(records))}.",
-                "A point of AsyDSSKL is the model after a round; of SVC and SVR, which show "
-                "nothing while they work, a machine of a part of the rows; of the others what is "
-                "there at that time. Judging does not count. Class numbers are predicted under "
-                "correntropy, as in the paper. Coordinate descent solves the same problems.",
-            )
-        )
-    if plots.of_task(records, "answers"):
-        found.append(
-            Shown(
-                "Figure 1, g and h: testing",
-                plots.answers(records),
-                "Seconds of answers against rows asked, and microseconds a row against size of "
-                f"the model times inputs, on {_names(plots.of_task(records, 'answers'))}.",
-                "Medians of three runs. The size is the number of random features with a weight, "
-                "of support vectors, or of all features of DoubleSGD, which are drawn again.",
-            )
-        )
-    if plots.of_task(records, "measured", "delayed"):
-        found.append(
-            Shown(
-                "Figure 2: threads and delays",
-                plots.figure2(records),
-                "Above, how many times faster several threads are than one; below, loops of steps "
-                "that see old weights, simulated, against the delay, for three lengths of steps; "
-                "and the objective above its minimum as loops pass, with what theorem 1 allows.",
-                "The target is what one thread has after half of its loops; of simulated runs, a "
-                "tenth of the way from the minimum to the start. Looking for the length of steps "
-                "does not count. Grey is one for one; dotted are the loops alone, wherever they "
-                "lead. Crosses did not get there. Rate (11) is proved for far shorter steps than "
-                "anyone takes; drawn for the steps that were taken it is no theorem.",
-            )
-        )
-    if plots.of_task(records, "robust"):
-        found.append(
-            Shown(
-                "Wrong targets",
-                plots.robustness(records),
-                "Test error against the share of wrong training targets, for convex losses and "
-                f"others, on {_names(plots.of_task(records, 'robust'))}.",
-                "Wrong labels are the other one; wrong numbers are 5 to 15 deviations too high. σ "
-                "is in deviations of the right targets. λ is chosen on rows held out, as wrong as "
-                "the others, by the model's own loss. Bars are deviations over trials.",
-            )
-        )
-    return found
-
-
-def _names(records: Sequence[Record]) -> str:
-    return ", ".join(by_data(records))
+_FIGURES = (
+    Drawing(
+        "Figure 1, a to f: training",
+        plots.figure1,
+        plots.curves,
+        "Test error against seconds of training, for AsyDSSKL and its rivals, on {data}.",
+        "A point of AsyDSSKL is the model after a round; of SVC and SVR, which show "
+        "nothing while they work, a machine of a part of the rows; of the others what is "
+        "there at that time. Judging does not count. Class numbers are predicted under "
+        "correntropy, as in the paper. Coordinate descent solves the same problems.",
+    ),
+    Drawing(
+        "Figure 1, g and h: testing",
+        plots.answers,
+        lambda runs: of_task(runs, "answers"),
+        "Seconds of answers against rows asked, and microseconds a row against size of "
+        "the model times inputs, on {data}.",
+        "Medians of three runs. The size is the number of random features with a weight, "
+        "of support vectors, or of all features of DoubleSGD, which are drawn again.",
+    ),
+    Drawing(
+        "Figure 2: threads and delays",
+        plots.figure2,
+        lambda runs: of_task(runs, "measured", "delayed"),
+        "Above, how many times faster several threads are than one; below, loops of steps "
+        "that see old weights, simulated, against the delay, for three lengths of steps; "
+        "and the objective above its minimum as loops pass, with what theorem 1 allows.",
+        "The target is what one thread has after half of its loops; of simulated runs, a "
+        "tenth of the way from the minimum to the start. Looking for the length of steps "
+        "does not count. Grey is one for one; dotted are the loops alone, wherever they "
+        "lead. Crosses did not get there. Rate (11) is proved for far shorter steps than "
+        "anyone takes; drawn for the steps that were taken it is no theorem.",
+    ),
+    Drawing(
+        "Wrong targets",
+        plots.robustness,
+        lambda runs: of_task(runs, "robust"),
+        "Test error against the share of wrong training targets, for convex losses and "
+        "others, on {data}.",
+        "Wrong labels are the other one; wrong numbers are 5 to 15 deviations too high. σ "
+        "is in deviations of the right targets. λ is chosen on rows held out, as wrong as "
+        "the others, by the model's own loss. Bars are deviations over trials.",
+    ),
+)
 
 
 PAGE = Page(
@@ -89,7 +68,7 @@ PAGE = Page(
         "runs of our own, with a rule for every claim that the numbers pass or fail."
     ),
     claims=CLAIMS,
-    figures=_figures,
+    figures=partial(drawn, _FIGURES),
     protocols=("fair",),
     measured=measured,
     shows=shows,

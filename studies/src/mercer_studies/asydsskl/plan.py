@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mercer_studies.asydsskl import curves, prediction, robustness, shapes, speed
-from mercer_studies.asydsskl.data import Source, load
+from mercer_studies.asydsskl.data import load
 from mercer_studies.asydsskl.grid import (
     FIGURES,
     METHODS,
@@ -23,37 +23,19 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, Run, called
 from mercer_studies.runner import Cell, Stage
 
-__all__ = ["stages"]
-
 _LENGTHS = (2.0, 1.0, 0.1)  # γ of simulated steps
 _ROBUST_SOLVER = "asydsskl-own"
 _FEW = 1e-4  # share of the rows of made-up shapes at the tiny scale
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(2,)))
-    >>> [stage.name for stage in found]
-    ['generated-classes, threads', 'generated-regression, threads']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     figures = _figures(selected)
 
     def plans(names: Iterable[str]) -> list[_Plan]:
         kept = [name for name in names if name in (selected.datasets or names)]
-        return [_Plan(SOURCES[name], scale, selected.n_jobs) for name in kept]
+        return _Plan.each(kept, scale, selected)
 
     found: list[Stage] = []
     notes: list[str] = []
@@ -89,9 +71,8 @@ def _figures(selected: Selected) -> set[int | str]:
 class _Plan(Plan):
     """Panels of both figures, and wrong targets."""
 
-    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale = scale
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def curves(self) -> Stage:
         """A panel of Figure 1, a to f."""
@@ -143,16 +124,9 @@ class _Plan(Plan):
             for method in SPARSE[:2]
         ]
         for gamma in _LENGTHS:
-            settings = {
-                "step_size": gamma,
-                "taus": list(scale.delays),
-                "rows": scale.delay_rows,
-                "fitted": scale.fitted,
-                "size": scale.delay_size,
-                "loops": scale.delay_loops,
-                "draws": scale.delay_draws,
-                "seed": 0,
-            }
+            settings = {"step_size": gamma, "taus": list(scale.delays), "rows": scale.delay_rows}
+            settings |= {"fitted": scale.fitted, "size": scale.delay_size}
+            settings |= {"loops": scale.delay_loops, "draws": scale.delay_draws, "seed": 0}
             label = f"delays simulated, γ {gamma:g}"
             cells.append(self._cell("delayed", settings, speed.delayed, label, 2 * scale.cap, 2))
         return self.stage("threads", cells)
@@ -178,7 +152,7 @@ class _Plan(Plan):
         return self.stage("wrong targets", cells)
 
     def limits(self) -> list[str]:
-        """What is left out of Figure 1, and what is put in its place."""
+        """Sentences on data left out of Figure 1, and on stand-ins."""
         return self.left_out(self.at_most(self._scale.rows), bool(self.source.replaces))
 
     def _rows(self, most: int | None) -> dict[str, Any]:

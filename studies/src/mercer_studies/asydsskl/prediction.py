@@ -23,8 +23,6 @@ from mercer_studies.asydsskl.machines import (
     selected,
 )
 
-__all__ = ["answers"]
-
 _TURNS = 3
 _STEPS = 20  # of doubly stochastic gradients
 
@@ -43,26 +41,10 @@ def answers(
 ) -> dict[str, Any]:
     """Seconds of answers to more and more rows.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows : int or None
-        Training rows, and rows that the error is measured on.
-    fitted : int
-        Rows with which settings are chosen.
-    n_new, n_rounds : int
-        R and M.
-    counts : sequence of int
-        Of rows asked; the test rows come again where they are too few.
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record: ``curve`` has ``n`` and ``seconds`` of every count, the median of
-        three, ``model_size`` the features or support vectors, and ``slope`` seconds a row.
+    ``rows``, ``test_rows``: training rows, and rows that the error is measured on; ``n_new``,
+    ``n_rounds``: R and M; ``counts``: of rows asked; the test rows come again where they are too
+    few. Returns the results of a record: ``curve`` has ``n`` and ``seconds`` of every count, the
+    median of three, ``model_size`` the features or support vectors, and ``slope`` seconds a row.
     """
     some = loaded.subset(rows, test_rows)
     model, size = _model(loaded, some, loaded.chosen(rows, fitted), method, n_new, n_rounds, seed)
@@ -89,13 +71,7 @@ def answers(
 
 
 def _model(
-    loaded: Loaded,
-    some: Subset,
-    chosen: Chosen,
-    method: str,
-    n_new: int,
-    n_rounds: int,
-    seed: int,
+    loaded: Loaded, some: Subset, chosen: Chosen, method: str, n_new: int, n_rounds: int, seed: int
 ) -> tuple[Callable[[Any], NDArray], int]:
     """A fitted model as a function of rows, and its size."""
     if method in SPARSE:

@@ -16,8 +16,6 @@ from mercer.solvers import Selection
 from mercer_studies.asydsskl.data import Loaded, Subset, error_of, score_of
 from mercer_studies.asydsskl.machines import inner_solver, responses_of, selected
 
-__all__ = ["LOSSES", "corrupted", "losses_for", "robust"]
-
 LOSSES: dict[str, tuple[str, Loss]] = {
     "logistic": ("logistic", Logistic()),
     "sigmoid": ("sigmoid", Sigmoid()),
@@ -35,8 +33,6 @@ _FITTED = 0.75
 def losses_for(task: str) -> list[str]:
     """Names of the losses that are compared on a task.
 
-    Examples
-    --------
     >>> losses_for("classification")
     ['logistic', 'sigmoid']
     """
@@ -47,21 +43,8 @@ def losses_for(task: str) -> list[str]:
 def corrupted(task: str, y: NDArray, share: float, seed: int) -> NDArray:
     """Targets of which a share is wrong.
 
-    Labels become the other one; numbers rise by 5 to 15, in units of their deviation.
-
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-    y : ndarray of shape (n,)
-        ±1, or of deviation 1.
-    share : float
-    seed : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(corrupted("classification", np.ones(10), 0.3, 0).sum())
-    4.0
+    Labels become the other one; numbers rise by 5 to 15, in units of their deviation. ``task``:
+    "classification" or "regression"; ``y``: shape (n,), ±1, or of deviation 1.
     """
     rng = np.random.default_rng(seed)
     wrong = rng.permutation(len(y)) < round(share * len(y))
@@ -85,28 +68,9 @@ def robust(
 
     It is fitted to three quarters of the training rows at several λ, and the other quarter says
     which, by the mean of the model's own loss: its targets are as wrong as the others. Test rows
-    are all right.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    loss : str
-        One of ``LOSSES``.
-    share : float
-    seed : int
-        Of what is wrong, of the features and of the steps.
-    rows, test_rows : int or None
-    fitted : int
-        Rows with which γ is chosen, of right targets.
-    size : int
-        Random features.
-    solver : str
-        As for ``machines.inner_solver``.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    are all right. ``loss``: one of ``LOSSES``; ``seed``: of what is wrong, of the features and of
+    the steps; ``fitted``: rows with which γ is chosen, of right targets; ``size``: random features;
+    ``solver``: as for ``machines.inner_solver``.
     """
     some = loaded.subset(rows, test_rows)
     gamma = loaded.width(rows, fitted)[0]

@@ -13,8 +13,6 @@ from mercer.compare.records import quiet
 from mercer.losses import Correntropy, Logistic
 from mercer_studies.asydsskl.machines import inner_solver, selected
 
-__all__ = ["SHAPES", "made_up", "timed"]
-
 SHAPES = {
     "Covtype_B": ("classification", 581_012, 54),
     "RCV1": ("classification", 677_399, 47_236),
@@ -32,19 +30,7 @@ _ALPHA = 1e-3
 def made_up(name: str, share: float, seed: int = 0) -> tuple[Any, np.ndarray]:
     """Rows of normal numbers, sparse ones for RCV1, and targets that depend on some of them.
 
-    Parameters
-    ----------
-    name : str
-        One of ``SHAPES``.
-    share : float
-        Of the rows.
-    seed : int, default=0
-
-    Examples
-    --------
-    >>> X, y = made_up("SUSY", 1e-4)
-    >>> X.shape, y.shape
-    ((500, 18), (500,))
+    ``name``: one of ``SHAPES``; ``share``: of the rows.
     """
     task, n, d = SHAPES[name]
     n = max(1, round(n * share))
@@ -70,21 +56,7 @@ def made_up(name: str, share: float, seed: int = 0) -> tuple[Any, np.ndarray]:
 def timed(*, shape: str, share: float, n_new: int, n_jobs: int | None, seed: int) -> dict[str, Any]:
     """Seconds of the first round: features, steps, dropping.
 
-    Parameters
-    ----------
-    shape : str
-        One of ``SHAPES``.
-    share : float
-        Of its rows.
-    n_new : int
-        R.
-    n_jobs : int or None
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    ``shape``: one of ``SHAPES``; ``share``: of its rows; ``n_new``: R.
     """
     task, n, d = SHAPES[shape]
     X, y = made_up(shape, share, seed)

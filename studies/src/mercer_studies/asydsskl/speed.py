@@ -22,8 +22,6 @@ from mercer_studies.simulators import simulate_delays
 from mercer_studies.theory import descent_bound
 from mercer_studies.timing import median
 
-__all__ = ["delayed", "measured", "most_threads"]
-
 _NEAR = 0.1  # simulated runs go to where F - F* is such a share of what it was at the start
 _TURNS = 3
 _EXACT = 1e-6
@@ -32,8 +30,6 @@ _EXACT = 1e-6
 def most_threads(n_jobs: int | None, paper: Sequence[int] = (1, 2, 4, 8, 16)) -> tuple[int, ...]:
     """The paper's numbers of threads, as far as there are cores.
 
-    Examples
-    --------
     >>> most_threads(3)
     (1, 2)
     """
@@ -54,29 +50,11 @@ def measured(
     """Seconds of the asynchronous steps with one thread and with several.
 
     Numbers of threads take turns, so that a change of the machine's pace falls on all of them.
-    Looking for the length of the steps, which one thread does before, does not count.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"asydsskl", "asydsskl-own"}
-    taus : sequence of int
-        Threads, 1 first.
-    rows : int or None
-    fitted : int
-        Rows with which settings are chosen.
-    size : int
-        Random features.
-    loops : int
-        Snapshots.
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record; ``curve`` has for every number of threads ``seconds`` until F is
-        what one thread has after half of its loops (None where it did not get there), and ``pace``,
-        those of a loop. Both are medians of three runs.
+    Looking for the length of the steps, which one thread does before, does not count. ``method``:
+    "asydsskl" or "asydsskl-own"; ``taus``: threads, 1 first; ``size``: random features; ``loops``:
+    snapshots. Returns the results of a record; ``curve`` has for every number of threads
+    ``seconds`` until F is what one thread has after half of its loops (None where it did not get
+    there), and ``pace``, those of a loop. Both are medians of three runs.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float32)
     runs: dict[int, list[Result]] = {tau: [] for tau in taus}
@@ -113,32 +91,13 @@ def delayed(
 ) -> dict[str, Any]:
     """Loops of steps that see weights of up to τ steps ago.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    step_size : float
-        γ.
-    taus : sequence of int
-        Delays, 0 first.
-    rows : int
-    fitted : int
-        Rows with which settings are chosen.
-    size : int
-        Random features.
-    loops : int
-        Snapshots at most.
-    draws : int
-        Runs that a number of loops is the mean of.
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record; ``curve`` has for every τ the ``loops`` until F is near its
-        minimum, None where it did not get there. ``course`` has F - F* after every loop without
-        delay (None where it left the range) and, if the loss is convex, what rate (11) allows for
-        these steps under ``allowed``, and for steps as long as theory lets them be under
-        ``allowed_short``; ``step_allowed`` has that length for every τ.
+    ``step_size``: γ; ``taus``: delays, 0 first; ``size``: random features; ``loops``: snapshots at
+    most; ``draws``: runs that a number of loops is the mean of. Returns the results of a record;
+    ``curve`` has for every τ the ``loops`` until F is near its minimum, None where it did not get
+    there. ``course`` has F - F* after every loop without delay (None where it left the range) and,
+    if the loss is convex, what rate (11) allows for these steps under ``allowed``, and for steps as
+    long as theory lets them be under ``allowed_short``; ``step_allowed`` has that length for every
+    τ.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float64)
     best = _minimum(problem, loaded.n_jobs)

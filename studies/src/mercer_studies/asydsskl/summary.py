@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,11 +10,7 @@ from mercer_studies.asydsskl.claims import leaders
 from mercer_studies.asydsskl.figures import curves, speedups
 from mercer_studies.asydsskl.grid import METHODS
 from mercer_studies.asydsskl.robustness import LOSSES
-from mercer_studies.queries import by_data, error, listing, of_task, training_rows
-
-__all__ = ["shows"]
-
-Record = Mapping[str, Any]
+from mercer_studies.queries import Record, by_data, error, listing, of_task, training_rows
 
 _PAPER, _OWN, _DESCENT = "asydsskl", "asydsskl-own", "working-set"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
@@ -23,13 +18,7 @@ _NAMES = {**METHODS, _OWN: "AsyDSSKL with our steps", "svc": "SVC or SVR"}
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _objectives, _steps, _rivals, _squared, _threads, _wrong)
     return [sentence for part in parts for sentence in part(records)]
 
@@ -72,8 +61,7 @@ def _objectives(records: Sequence[Record]) -> Iterator[str]:
             lower = [name for name, is_lower in pairs if is_lower]
             yield (
                 f"Coordinate descent ends at a lower objective than {_NAMES[method]} on "
-                f"{len(lower)} of {len(pairs)} data sets whose λ leaves features"
-                f"{listing(lower)}."
+                f"{len(lower)} of {len(pairs)} data sets whose λ leaves features{listing(lower)}."
             )
 
 

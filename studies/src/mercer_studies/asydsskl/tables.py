@@ -2,62 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from mercer_studies.asydsskl.figures import curves, speedups
 from mercer_studies.asydsskl.grid import METHODS
 from mercer_studies.asydsskl.robustness import LOSSES
-from mercer_studies.queries import by_data, data_kind, error, is_regression, of_task
-
-__all__ = ["measured"]
-
-Record = Mapping[str, Any]
+from mercer_studies.measures import or_dash
+from mercer_studies.page import Table, table
+from mercer_studies.queries import Record, by_data, error, full_name, is_regression, of_task
 
 
-def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our numbers, a table for each kind of run that there is.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> measured([])
-    []
-    """
+def measured(records: Sequence[Record]) -> list[Table]:
+    """Our numbers, a table for each kind of run that there is."""
     makers = (_training, _answers, _threads, _delays, _wrong, _shapes)
     tables = (make(records) for make in makers)
-    return [table for table in tables if table["rows"]]
+    return [each for each in tables if each["rows"]]
 
 
-def _training(records: Sequence[Record]) -> dict[str, Any]:
+def _training(records: Sequence[Record]) -> Table:
     rows = []
     for run in curves(records):
         course, chosen = run["course"], run["chosen"]
-        rows.append(
-            [
-                _name(run),
-                METHODS[run["method"]],
-                run["seed"],
-                f"{run['rows']:,}",
-                f"{course['seconds'][0]:.3g}",
-                _error(run, course["error"][0]),
-                f"{course['seconds'][-1]:.3g}",
-                _error(run, course["error"][-1]),
-                f"{run['model_size']:,}",
-                f"{run['polished']['model_size']:,}" if run.get("polished") else "–",
-                f"{chosen['gamma']:.3g}",
-                _strength(run),
-                "time" if run["capped"] else "its end",
-            ]
-        )
+        row = [full_name(run), METHODS[run["method"]], run["seed"], f"{run['rows']:,}"]
+        row += [f"{course['seconds'][0]:.3g}", _error(run, course["error"][0])]
+        row += [f"{course['seconds'][-1]:.3g}", _error(run, course["error"][-1])]
+        row.append(f"{run['model_size']:,}")
+        row.append(f"{run['polished']['model_size']:,}" if run.get("polished") else "–")
+        row += [f"{chosen['gamma']:.3g}", _strength(run), "time" if run["capped"] else "its end"]
+        rows.append(row)
     head = ["data", "method", "trial", "rows", "first s", "error", "last s", "error"]
     head += ["size", "polished", "γ", "strength", "ended by"]
-    return _table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 11))
+    return table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 11))
 
 
 def _strength(run: Record) -> str:
@@ -69,10 +46,10 @@ def _strength(run: Record) -> str:
     return f"C {chosen['C']:g}"
 
 
-def _answers(records: Sequence[Record]) -> dict[str, Any]:
+def _answers(records: Sequence[Record]) -> Table:
     rows = [
         [
-            _name(run),
+            full_name(run),
             METHODS[run["method"]],
             f"{run['model_size']:,}",
             _error(run, run["score"]["test"].get("mse", error(run))),
@@ -83,44 +60,36 @@ def _answers(records: Sequence[Record]) -> dict[str, Any]:
         for run in of_task(records, "answers")
     ]
     head = ["data", "method", "size", "error", "µs a row", "rows asked", "seconds"]
-    return _table("Figure 1, g and h: answers", head, rows, range(2, 7))
+    return table("Figure 1, g and h: answers", head, rows, range(2, 7))
 
 
-def _threads(records: Sequence[Record]) -> dict[str, Any]:
+def _threads(records: Sequence[Record]) -> Table:
     rows = []
     for run in of_task(records, "measured"):
         goal, pace = speedups(run), speedups(run, "pace")
         for point in run["curve"]:
             tau = point["tau"]
-            rows.append(
-                [
-                    _name(run),
-                    METHODS[run["method"]],
-                    tau,
-                    _or_dash(point["seconds"]),
-                    _or_dash(goal.get(tau)),
-                    _or_dash(1e3 * point["pace"]),
-                    _or_dash(pace.get(tau)),
-                ]
-            )
+            row = [full_name(run), METHODS[run["method"]], tau, or_dash(point["seconds"])]
+            row += [or_dash(goal.get(tau)), or_dash(1e3 * point["pace"]), or_dash(pace.get(tau))]
+            rows.append(row)
     head = ["data", "steps", "threads", "s to the target", "times", "ms a loop", "times"]
-    return _table("Figure 2: threads", head, rows, range(2, 7))
+    return table("Figure 2: threads", head, rows, range(2, 7))
 
 
-def _delays(records: Sequence[Record]) -> dict[str, Any]:
+def _delays(records: Sequence[Record]) -> Table:
     runs = of_task(records, "delayed")
     taus = sorted({point["tau"] for run in runs for point in run["curve"]})
     rows = []
     for run in runs:
         loops = {point["tau"]: point["loops"] for point in run["curve"]}
-        values = (_or_dash(loops.get(tau)) for tau in taus)
+        values = (or_dash(loops.get(tau)) for tau in taus)
         proved = run.get("step_allowed") or [None]
-        rows.append([_name(run), f"{run['step_size']:g}", _or_dash(proved[0]), *values])
+        rows.append([full_name(run), f"{run['step_size']:g}", or_dash(proved[0]), *values])
     head = ["data", "γ", "proved up to", *(f"τ = {tau}" for tau in taus)]
-    return _table("Loops to the target under simulated delays", head, rows, range(1, len(head)))
+    return table("Loops to the target under simulated delays", head, rows, range(1, len(head)))
 
 
-def _wrong(records: Sequence[Record]) -> dict[str, Any]:
+def _wrong(records: Sequence[Record]) -> Table:
     runs = of_task(records, "robust")
     shares = sorted({run["share"] for run in runs})
     rows = []
@@ -130,7 +99,7 @@ def _wrong(records: Sequence[Record]) -> dict[str, Any]:
             if mine:
                 rows.append([name, label, *(_mean(mine, share) for share in shares)])
     head = ["data", "loss", *(f"{share:.0%} wrong" for share in shares)]
-    return _table("Test errors with wrong targets", head, rows, range(2, len(head)))
+    return table("Test errors with wrong targets", head, rows, range(2, len(head)))
 
 
 def _mean(runs: Sequence[Record], share: float) -> str:
@@ -141,7 +110,7 @@ def _mean(runs: Sequence[Record], share: float) -> str:
     return f"{100 * np.mean(found):.3g}{spread} %"
 
 
-def _shapes(records: Sequence[Record]) -> dict[str, Any]:
+def _shapes(records: Sequence[Record]) -> Table:
     rows = [
         [
             run["data"]["paper_name"],
@@ -154,24 +123,8 @@ def _shapes(records: Sequence[Record]) -> dict[str, Any]:
         for run in of_task(records, "shape")
     ]
     head = ["shape", "rows", "inputs", "seconds", "features", "steps"]
-    return _table("A round on made-up rows of the full shapes", head, rows, range(1, 6))
-
-
-# --- small parts -------------------------------------------------------------------------------
-
-
-def _table(caption: str, head: list[str], rows: list[Any], numbers: Any) -> dict[str, Any]:
-    return {"caption": caption, "head": head, "rows": rows, "numbers": tuple(numbers)}
-
-
-def _name(run: Record) -> str:
-    kind = data_kind(run)
-    return f"{run['data']['name']} ({kind})" if kind else str(run["data"]["name"])
+    return table("A round on made-up rows of the full shapes", head, rows, range(1, 6))
 
 
 def _error(run: Record, value: float) -> str:
     return f"{value:.4g}" if is_regression(run) else f"{100 * value:.2f} %"
-
-
-def _or_dash(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"

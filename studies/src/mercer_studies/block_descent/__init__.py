@@ -1,20 +1,10 @@
 """Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning by block descent, 2016."""
 
-from __future__ import annotations
-
 from mercer_studies.block_descent.grid import FIGURES, SCALES, SOURCES, TABLES
 from mercer_studies.block_descent.plan import stages
 from mercer_studies.block_descent.scaling import SHAPES
 from mercer_studies.papers import Paper
 
-__all__ = ["PAPER"]
-
 PAPER = Paper(
-    name="block-descent",
-    scales=tuple(SCALES),
-    protocols=("fair",),
-    figures=FIGURES,
-    datasets=(*SOURCES, *SHAPES),
-    stages=stages,
-    tables=TABLES,
+    "block-descent", tuple(SCALES), ("fair",), FIGURES, (*SOURCES, *SHAPES), stages, TABLES
 )

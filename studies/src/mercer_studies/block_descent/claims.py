@@ -1,23 +1,17 @@
-"""What the block coordinate descent paper claims, each with a rule that our records decide by."""
+"""Claims of the block coordinate descent paper, each with a rule that decides by records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mercer_studies.block_descent.figures import error_at, long_runs
 from mercer_studies.block_descent.grid import EARLY, METHODS
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
+from mercer_studies.claims import NOT_TESTED, Claim, Found, graded, of_tasks
 from mercer_studies.measures import is_lower, milliseconds, tie
-from mercer_studies.queries import by_data, is_regression, of_task
-
-__all__ = ["CLAIMS"]
-
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
-Rule = Callable[[Sequence[Record]], Found]
+from mercer_studies.queries import Record, is_regression, of_task
 
 _POINT = 0.01
 _SOON = 3  # epochs after which the paper looks at the full kernel
@@ -40,9 +34,8 @@ def _lowest(runs: Sequence[Record]) -> Found:
     said = ", ".join(f"{METHODS[m]} {_said(runs, value)}" for m, value in others.items())
     numbers = f"full kernel {_said(runs, reached)} after {_epochs(epochs)}; {said} at their ends"
     numbers += f"; longest epoch: {METHODS[slowest]}"
-    if reached > least + tie(runs[0], least):
-        return NOT_HELD, numbers
-    return (HELD if slowest == "exact" else PARTLY), numbers
+    low = reached <= least + tie(runs[0], least)
+    return graded(low and slowest == "exact", low), numbers
 
 
 def _cached(runs: Sequence[Record]) -> Found:
@@ -53,7 +46,7 @@ def _cached(runs: Sequence[Record]) -> Found:
     ratios = {run["method"]: _later(run) / run["seconds"]["first_epoch"] for run in known}
     numbers = ", ".join(f"{METHODS[m]} {ratio:.2f}" for m, ratio in ratios.items())
     good = sum(ratio <= 0.5 for ratio in ratios.values())
-    verdict = HELD if good == len(ratios) else PARTLY if good else NOT_HELD
+    verdict = graded(good == len(ratios), good)
     return verdict, f"a later epoch over the first: {numbers}"
 
 
@@ -66,7 +59,7 @@ def _steeper(runs: Sequence[Record]) -> Found:
         return _MISSING
     wins = sum(is_lower(ours, theirs, runs[0]) for _, ours, theirs in pairs)
     numbers = "; ".join(f"p = {p:,}: {ours:.3f} against {theirs:.3f}" for p, ours, theirs in pairs)
-    return (HELD if wins == len(pairs) else PARTLY if 2 * wins >= len(pairs) else NOT_HELD), numbers
+    return graded(wins == len(pairs), 2 * wins >= len(pairs)), numbers
 
 
 # --- Figures 2 and 4 ---------------------------------------------------------------------------
@@ -86,7 +79,7 @@ def _approach(runs: Sequence[Record]) -> Found:
         f"features {_said(runs, errors[1])}"
     )
     good = sum(one <= room for one in away)
-    return (HELD if good == 2 else PARTLY if good else NOT_HELD), numbers
+    return graded(good == 2, good), numbers
 
 
 def _tenth(runs: Sequence[Record]) -> Found:
@@ -101,7 +94,7 @@ def _tenth(runs: Sequence[Record]) -> Found:
     goal = error_at(exact[0])
     ratio = reached / goal
     numbers = f"p = {size:,}: {_said(runs, reached)} against {_said(runs, goal)}"
-    return (HELD if ratio <= 1.02 else PARTLY if ratio <= 1.1 else NOT_HELD), numbers
+    return graded(ratio <= 1.02, ratio <= 1.1), numbers
 
 
 def _early(runs: Sequence[Record]) -> Found:
@@ -116,7 +109,7 @@ def _early(runs: Sequence[Record]) -> Found:
         f"p = {small:,}: Nyström {_said(runs, first[0])}, random features {_said(runs, first[1])};"
         f" p = {large:,}: {_said(runs, last[0])}, {_said(runs, last[1])}"
     )
-    return (HELD if alike and ahead else PARTLY if alike or ahead else NOT_HELD), numbers
+    return graded(alike and ahead, alike or ahead), numbers
 
 
 def _patience(runs: Sequence[Record]) -> Found:
@@ -133,7 +126,7 @@ def _patience(runs: Sequence[Record]) -> Found:
         f"p = {p:,}: Nyström {_said(runs, ours)}, settled after {waits['nystroem']:g} epochs; "
         f"random features {_said(runs, theirs)} after {waits['features']:g}"
     )
-    return (HELD if slower and better else PARTLY if better else NOT_HELD), numbers
+    return graded(slower and better, better), numbers
 
 
 def _in_the_end(runs: Sequence[Record]) -> Found:
@@ -145,7 +138,7 @@ def _in_the_end(runs: Sequence[Record]) -> Found:
     numbers = "; ".join(
         f"p = {p:,}: {_said(runs, ours)} against {_said(runs, theirs)}" for p, ours, theirs in pairs
     )
-    return (HELD if good == len(pairs) else PARTLY if 2 * good >= len(pairs) else NOT_HELD), numbers
+    return graded(good == len(pairs), 2 * good >= len(pairs)), numbers
 
 
 def _not_linear(runs: Sequence[Record]) -> Found:
@@ -158,7 +151,7 @@ def _not_linear(runs: Sequence[Record]) -> Found:
     ours = error_at(exact[0])
     numbers = f"full kernel {_said(runs, ours)}, linear model {_said(runs, theirs)}"
     lower = is_lower(ours, theirs, exact[0])
-    return (HELD if ours <= 0.75 * theirs else PARTLY if lower else NOT_HELD), numbers
+    return graded(ours <= 0.75 * theirs, lower), numbers
 
 
 # --- Figure 3 and the costs --------------------------------------------------------------------
@@ -175,7 +168,7 @@ def _cheapest(runs: Sequence[Record]) -> Found:
     order = sorted(spent, key=lambda m: spent[m])
     numbers = ", ".join(f"{METHODS[m]} {milliseconds(spent[m])} ms" for m in order)
     place = order.index("exact")
-    return (HELD, PARTLY, NOT_HELD)[place], numbers
+    return graded(place == 0, place == 1), numbers
 
 
 def _generation(runs: Sequence[Record]) -> Found:
@@ -189,9 +182,9 @@ def _generation(runs: Sequence[Record]) -> Found:
     numbers = f"{milliseconds(kernel)} ms against {milliseconds(some)} ms"
     ratio = kernel / max(some, 1e-9)
     if is_regression(runs[0]):
-        return (HELD if ratio >= 3 else PARTLY if ratio > 1 else NOT_HELD), numbers
+        return graded(ratio >= 3, ratio > 1), numbers
     away = max(ratio, 1 / max(ratio, 1e-9))
-    return (HELD if away <= 1.5 else PARTLY if away <= 3 else NOT_HELD), numbers
+    return graded(away <= 1.5, away <= 3), numbers
 
 
 def _dominant(runs: Sequence[Record]) -> Found:
@@ -206,7 +199,7 @@ def _dominant(runs: Sequence[Record]) -> Found:
         return _MISSING
     numbers = ", ".join(f"{METHODS[m]} {100 * share:.0f} %" for m, share in shares.items())
     good = sum(share >= 0.5 for share in shares.values())
-    return (HELD if good == len(shares) else PARTLY if good else NOT_HELD), numbers
+    return graded(good == len(shares), good), numbers
 
 
 def _path(runs: Sequence[Record]) -> Found:
@@ -215,7 +208,7 @@ def _path(runs: Sequence[Record]) -> Found:
     numbers = ", ".join(f"{METHODS[m]} {ratio:.2f} times" for m, ratio in ratios.items())
     away = max(run["away"] for run in runs)
     good = sum(ratio < 2 for ratio in ratios.values())
-    verdict = HELD if good == len(ratios) else PARTLY if good else NOT_HELD
+    verdict = graded(good == len(ratios), good)
     return verdict, f"{number} λ: {numbers}; solutions differ by {away:.1g} at most"
 
 
@@ -237,7 +230,7 @@ def _conditions(runs: Sequence[Record]) -> Found:
     worse = known["nystroem"]["condition"] >= 10 * max(
         known[m]["condition"] for m in METHODS if m != "nystroem"
     )
-    return (HELD if near and far and worse else PARTLY if far or worse else NOT_HELD), numbers
+    return graded(near and far and worse, far or worse), numbers
 
 
 def _bounded(runs: Sequence[Record]) -> Found:
@@ -252,7 +245,7 @@ def _bounded(runs: Sequence[Record]) -> Found:
         if measured is not None and predicted is not None
     ]
     numbers = f"measured over bound: {min(ratios):.1g} to {max(ratios):.1g}"
-    return (HELD if max(ratios) <= 1 else NOT_HELD), numbers
+    return graded(max(ratios) <= 1), numbers
 
 
 def _direct(runs: Sequence[Record]) -> Found:
@@ -266,22 +259,10 @@ def _direct(runs: Sequence[Record]) -> Found:
         for m, run in known.items()
     )
     good = sum(run["close"] is not None for run in known.values())
-    return (HELD if good == len(known) else PARTLY if good else NOT_HELD), numbers
+    return graded(good == len(known), good), numbers
 
-
-# --- small parts -------------------------------------------------------------------------------
 
 _TWO = ("nystroem", "features")
-
-
-def _of(rule: Rule, *tasks: str) -> Callable[[Sequence[Record]], list[Finding]]:
-    """A decision on one data set after the other, from runs of some kinds."""
-
-    def decide(records: Sequence[Record]) -> list[Finding]:
-        found = by_data(of_task(records, *tasks))
-        return [Finding(name, "fair", *rule(runs)) for name, runs in found.items()]
-
-    return decide
 
 
 def _by_method(runs: Sequence[Record]) -> dict[str, Record]:
@@ -354,7 +335,7 @@ CLAIMS = (
         "three.",
         "After three epochs it is within a tie (0.2 points, or 2 % of an RMSE) of the others' last "
         "errors or below; with another's epochs longer it is held in part.",
-        _of(_lowest, "curve"),
+        of_tasks(_lowest, "curve"),
     ),
     Claim(
         "later-epochs",
@@ -362,7 +343,7 @@ CLAIMS = (
         "Nyström and random features can be kept in memory and run much faster after the first "
         "epoch.",
         f"A later epoch takes at most half of the first; {_SOME}",
-        _of(_cached, "curve"),
+        of_tasks(_cached, "curve"),
     ),
     Claim(
         "a-tenth",
@@ -370,14 +351,14 @@ CLAIMS = (
         "Nyström with a tenth of the columns has almost the error of the full kernel.",
         "At the p nearest to a tenth of the rows its error is at most 2 % above that of the full "
         "kernel; 10 % is held in part.",
-        _of(_tenth, "sizes", "curve"),
+        of_tasks(_tenth, "sizes", "curve"),
     ),
     Claim(
         "approach",
         "Figure 2a",
         "With many features both are within one point of the full kernel.",
         f"At the largest p, or within 1 % of an RMSE; {_SOME}",
-        _of(_approach, "sizes", "curve"),
+        of_tasks(_approach, "sizes", "curve"),
     ),
     Claim(
         "strings",
@@ -385,7 +366,7 @@ CLAIMS = (
         "The string kernel beats hashing at every number of features.",
         "Nyström's error of stars is below that of hashed n-grams at every p; at half of them is "
         "held in part.",
-        _of(_steeper, "sizes"),
+        of_tasks(_steeper, "sizes"),
     ),
     Claim(
         "five-epochs",
@@ -393,21 +374,21 @@ CLAIMS = (
         "After five epochs both are alike at small p, and random features better at large p.",
         "At the least p errors differ by at most a tenth, at the largest random features' is "
         "below; one of these is held in part.",
-        _of(_early, "sizes"),
+        of_tasks(_early, "sizes"),
     ),
     Claim(
         "not-linear",
         "Section 5.3",
         "A non-linear kernel improves much on a linear model of the same features.",
         "The full kernel has at most three quarters of the errors; fewer at all is held in part.",
-        _of(_not_linear, "linear", "curve"),
+        of_tasks(_not_linear, "linear", "curve"),
     ),
     Claim(
         "cheapest-block",
         3,
         "The full kernel takes the least time to solve one block.",
         "In the first epoch; less than one of the two others is held in part.",
-        _of(_cheapest, "curve"),
+        of_tasks(_cheapest, "curve"),
     ),
     Claim(
         "generation",
@@ -415,14 +396,14 @@ CLAIMS = (
         "Blocks of the kernel cost what blocks of cosines cost; hashing is much cheaper than the "
         "string kernel.",
         "Within a factor of 1.5 (3: in part); for texts, a third at most (less at all: in part).",
-        _of(_generation, "curve"),
+        of_tasks(_generation, "curve"),
     ),
     Claim(
         "dominant",
         3,
         "Gram matrices and blocks of columns are the two most expensive steps.",
         f"Together at least half of a block of the first epoch; {_SOME}",
-        _of(_dominant, "curve"),
+        of_tasks(_dominant, "curve"),
     ),
     Claim(
         "patience",
@@ -430,21 +411,21 @@ CLAIMS = (
         "Nyström takes more epochs to converge but reaches the better error.",
         "At the largest p it comes later within 2 % of its last error, which is not above random "
         "features' by more than a tie; the latter alone is held in part.",
-        _of(_patience, "sizes"),
+        of_tasks(_patience, "sizes"),
     ),
     Claim(
         "in-the-end",
         "Figure 4b",
         "After fifty epochs Nyström is the better at every number of features.",
         "Its error is not above by more than a tie at any p; at half of them is held in part.",
-        _of(_in_the_end, "sizes"),
+        of_tasks(_in_the_end, "sizes"),
     ),
     Claim(
         "path",
         "Section 3.2",
         "Solutions for several λ cost essentially what one costs.",
         "Eight λ take less than twice the time of one in every system; in some is held in part.",
-        _of(_path, "path"),
+        of_tasks(_path, "path"),
     ),
     Claim(
         "conditions",
@@ -454,14 +435,14 @@ CLAIMS = (
         "At λ = ln n / n, to a thousandth of f - f*: Nyström takes twice the epochs of either, the "
         "others are within a factor of three, and its condition number is ten times theirs; one "
         "about Nyström is held in part.",
-        _of(_conditions, "rates"),
+        of_tasks(_conditions, "rates"),
     ),
     Claim(
         "theorem",
         "Theorem 4.1",
         "The rate holds: no system takes more iterations than it allows.",
         "Epochs to a tenth … a ten-thousandth of f - f* are at most those of the bound.",
-        _of(_bounded, "rates"),
+        of_tasks(_bounded, "rates"),
     ),
     Claim(
         "direct",
@@ -469,7 +450,7 @@ CLAIMS = (
         "All three algorithms solve their equations.",
         "At λ = ln n / n answers come within 1e-6 of those of the direct solution, in float64; for "
         "some systems is held in part.",
-        _of(_direct, "rates"),
+        of_tasks(_direct, "rates"),
     ),
 )
 """The claims, in the order of the paper; the last one is what its algorithms are for."""

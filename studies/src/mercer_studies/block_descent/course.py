@@ -18,62 +18,30 @@ from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import prepared, solver_of
 from mercer_studies.timing import phase_times
 
-__all__ = ["course", "linear"]
-
 
 def course(
     loaded: Loaded,
     *,
-    method: str,
-    rows: int | None,
-    test_rows: int | None,
-    fitted: int,
-    size: int | None,
     block_size: int,
     epochs: int,
-    jitter: float,
     cap: float,
     every: str,
     seed: int,
     accelerated: bool = False,
+    **settings: Any,
 ) -> dict[str, Any]:
     """The test error of a system as blocks pass; judging does not count.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows, fitted, size, jitter, seed
-        See ``systems.prepared``.
-    block_size, epochs : int
-        b, and how many times all blocks are visited.
-    cap : float
-        Seconds after which the curve ends.
-    every : {"block", "epoch"}
-        When there is a point.
-    accelerated : bool, default=False
-        Whether the algorithm is this library's form of it, not the paper's.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``course`` has a list for each of ``epoch`` (a number of blocks
-        over that of all), ``seconds``, ``error``, ``objective`` and ``residual`` (None where it
-        was not worked out); ``likeliest`` is the error of stars if the likeliest ones are answered,
-        not their mean; ``phases`` has, of points every block, the median seconds of a block
-        by phase in the ``first`` epoch and in ``later`` ones.
+    ``block_size``, ``epochs``: b, and how many times all blocks are visited; ``cap``: seconds after
+    which the curve ends; ``every``: "block" or "epoch", when there is a point; ``accelerated``:
+    whether the algorithm is this library's form of it, not the paper's; ``settings``: those of
+    ``systems.prepared``. Returns the results of a record: ``course`` has a list for each of
+    ``epoch`` (a number of blocks over that of all), ``seconds``, ``error``, ``objective`` and
+    ``residual`` (None where it was not worked out); ``likeliest`` is the error of stars if the
+    likeliest ones are answered, not their mean; ``phases`` has, of points every block, the median
+    seconds of a block by phase in the ``first`` epoch and in ``later`` ones.
     """
-    made = prepared(
-        loaded,
-        method=method,
-        rows=rows,
-        test_rows=test_rows,
-        fitted=fitted,
-        size=size,
-        jitter=jitter,
-        seed=seed,
-    )
+    made = prepared(loaded, seed=seed, **settings)
     errors: list[float] = []
 
     def judge(state: Any) -> bool:

@@ -18,9 +18,7 @@ from mercer.datasets.registry import Prepared
 from mercer.kernels import Kernel, Linear
 from mercer_studies import sources
 from mercer_studies.inputs import GENERATED, scaled
-from mercer_studies.sources import drawn
-
-__all__ = ["ORDERS", "REVIEWS", "STOP_WORDS", "Chosen", "Loaded", "Source", "Subset", "load"]
+from mercer_studies.sources import remembered
 
 REVIEWS = "imdb-reviews"
 ORDERS, STOP_WORDS = (1, 2, 3), "english"  # of n-grams of words
@@ -38,19 +36,13 @@ class Source(sources.Source):
     """One data set as the study declares it: a name, or ``REVIEWS``.
 
     N-grams are counted instead of scaled, and their counts have length 1. Data with a name in the
-    paper stand in for what has it there.
-
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-        Regressions are of stars: classes in order, judged by the error of the number.
-    sample_of : str or None, default=None
-        A larger set that it is a part of, where the catalogue does not know of it.
+    paper stand in for what has it there. ``sample_of``: a larger set that it is a part of, where
+    the catalogue does not know of it.
     """
 
     inputs: str = "standard"
     _: KW_ONLY
-    task: str
+    task: str  # regressions are of stars: classes in order, judged by the error of the number
     sample_of: str | None = None
 
     @property
@@ -71,18 +63,9 @@ class Source(sources.Source):
 class Subset:
     """Some rows as the systems take them.
 
-    Parameters
-    ----------
-    X, X_test : ndarray or CSR
-        float32; of texts, counts of n-grams of length 1.
-    Y : ndarray of shape (n,) or (n, k)
-        ±1: a column for each class, or one for the second of two classes.
-    y, y_test : ndarray
-        Places of the classes.
-    values : ndarray
-        The numbers that classes stand for: stars.
-    texts, texts_test : ndarray or None
-        What the counts are of.
+    ``X``, ``X_test``: float32; of texts, counts of n-grams of length 1; ``Y``: shape (n,) or (n,
+    k), ±1: a column for each class, or one for the second of two classes; ``y``, ``y_test``: places
+    of the classes; ``texts``, ``texts_test``: what the counts are of.
     """
 
     X: Any
@@ -90,7 +73,7 @@ class Subset:
     Y: NDArray
     y: NDArray
     y_test: NDArray
-    values: NDArray
+    values: NDArray  # the numbers that classes stand for: stars
     texts: Any = None
     texts_test: Any = None
 
@@ -112,78 +95,53 @@ class Subset:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Settings that serve all methods.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    gamma : float or None
-        Of the Gaussian kernel.
-    alpha : float
-        λ.
-    """
+    """Settings that serve all methods."""
 
     kernel: Kernel
-    gamma: float | None
-    alpha: float
+    gamma: float | None  # of the Gaussian kernel
+    alpha: float  # λ
 
 
 class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-        Of texts, without features.
-    parts : Split
-    n_jobs : int or None, default=None
+    ``data``: of texts, without features.
     """
 
     source: Source
 
-    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        super().__init__(source, data, parts, n_jobs)
-        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
-        self._chosen: dict[int, Chosen] = {}
-
+    @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
-        """So many training and test rows, drawn at random, scaled or counted by the former."""
-        key = rows, test_rows
-        if key not in self._subsets:
-            parts = self._parts
-            kept = drawn(parts.X_train.shape[0], rows)
-            held = drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = parts.X_train[kept], parts.X_test[held]
-            values, y = np.unique(parts.y_train[kept], return_inverse=True)
-            y_test = np.searchsorted(values, parts.y_test[held])
-            texts: tuple[Any, Any] = (None, None)
-            if self.source.is_text:
-                texts = X, X_test
-                X, X_test = counted(X, X_test)
-            else:
-                X, X_test = scaled(X, X_test, self.source.inputs)
-            X, X_test = (part.astype(np.float32) for part in (X, X_test))
-            Y = _signs(y, len(values))
-            self._subsets[key] = Subset(X, X_test, Y, y, y_test, values, *texts)
-        return self._subsets[key]
+        """Random training and test rows, scaled or counted by the training rows."""
+        parts = self._some(rows, test_rows)
+        X, X_test = parts.X_train, parts.X_test
+        values, y = np.unique(parts.y_train, return_inverse=True)
+        y_test = np.searchsorted(values, parts.y_test)
+        texts: tuple[Any, Any] = (None, None)
+        if self.source.is_text:
+            texts = X, X_test
+            X, X_test = counted(X, X_test)
+        else:
+            X, X_test = scaled(X, X_test, self.source.inputs)
+        X, X_test = (part.astype(np.float32) for part in (X, X_test))
+        Y = _signs(y, len(values))
+        return Subset(X, X_test, Y, y, y_test, values, *texts)
 
+    @remembered
     def chosen(self, fitted: int) -> Chosen:
         """γ and λ with which the exact kernel on some training rows does well on others."""
-        if fitted not in self._chosen:
-            some = self.subset(fitted, 1)
-            cut = int(_FITTED * len(some.y))
-            tried = [
-                (self._error_of(some, responses, some.y[cut:]), kernel, alpha)
-                for kernel in self._kernels(some.X)
-                for alpha, responses in _ridges(kernel, some.X, some.Y, cut)
-            ]
-            least = min(error for error, _, _ in tried)
-            good = [one for one in tried if one[0] <= _NEAR * least]
-            _, kernel, alpha = max(good, key=lambda one: one[2])
-            gamma = getattr(kernel, "gamma", None)
-            self._chosen[fitted] = Chosen(kernel, None if gamma is None else float(gamma), alpha)
-        return self._chosen[fitted]
+        some = self.subset(fitted, 1)
+        cut = int(_FITTED * len(some.y))
+        tried = [
+            (self._error_of(some, responses, some.y[cut:]), kernel, alpha)
+            for kernel in self._kernels(some.X)
+            for alpha, responses in _ridges(kernel, some.X, some.Y, cut)
+        ]
+        least = min(error for error, _, _ in tried)
+        good = [one for one in tried if one[0] <= _NEAR * least]
+        _, kernel, alpha = max(good, key=lambda one: one[2])
+        gamma = getattr(kernel, "gamma", None)
+        return Chosen(kernel, None if gamma is None else float(gamma), alpha)
 
     def strength(self, kernel: Kernel, fitted: int) -> float:
         """λ with which another kernel does best, on the same rows."""
@@ -193,7 +151,7 @@ class Loaded(sources.Loaded):
         return min(ridges, key=lambda one: self._error_of(some, one[1], some.y[cut:]))[0]
 
     def error(self, some: Subset, responses: NDArray) -> float:
-        """Of test responses: the share of wrong classes, or the root mean square error of stars."""
+        """Error of test responses: share of wrong classes, or root mean square error of stars."""
         return self._error_of(some, responses, some.y_test)
 
     def likeliest(self, some: Subset, responses: NDArray) -> float | None:
@@ -204,14 +162,14 @@ class Loaded(sources.Loaded):
         return float(np.sqrt(np.mean(away**2)))
 
     def score(self, some: Subset, error: float) -> dict[str, float]:
-        """What a record says of an error."""
+        """Entries of a record on an error."""
         if self.source.task == "classification":
             return {"accuracy": 1.0 - error}
         size = float(np.sqrt(np.mean(np.square(some.values[some.y_test], dtype=np.float64))))
         return {"relative_rmse": error / size, "rmse": error}
 
     def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
+        """Entries of a record on the data."""
         source = self.source
         found = super().describe() | {"task": source.task}
         if source.is_text:
@@ -249,12 +207,6 @@ def counted(texts: NDArray, others: NDArray) -> tuple[sparse.csr_array, sparse.c
 
     Their inner products are the kernel ``NGram(ORDERS, stop_words=STOP_WORDS)``, except that an
     n-gram which the first texts lack does not count for the length of another.
-
-    Examples
-    --------
-    >>> train, test = counted(["good film", "bad film"], ["good film"])
-    >>> float((test @ train.T).toarray()[0, 0].round(6))
-    1.0
     """
     counter = CountVectorizer(
         ngram_range=(ORDERS[0], ORDERS[-1]), stop_words=STOP_WORDS, dtype=np.float32
@@ -266,13 +218,7 @@ def counted(texts: NDArray, others: NDArray) -> tuple[sparse.csr_array, sparse.c
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     if source.name == _GENERATED_REVIEWS:
         data, parts = _texts(source, *_made_up())
     elif source.is_text:

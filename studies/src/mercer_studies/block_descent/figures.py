@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LOOKS",
-    "PHASES",
-    "error_at",
-    "figure1",
-    "figure2",
-    "figure3",
-    "figure4",
-    "long_runs",
-    "unit",
-]
-
 LOOKS = {
     "exact": Look("full kernel", STYLE["exact"][0]),
     "nystroem": Look("Nyström", STYLE["nystroem"][0]),
@@ -61,8 +49,6 @@ _EARLY = 5  # epochs after which Figure 2 looks
 def long_runs(records: Iterable[Record]) -> list[Record]:
     """The runs over sizes that go on for Figure 4.
 
-    Examples
-    --------
     >>> long_runs([{"task": "sizes", "figures": [2]}])
     []
     """
@@ -70,30 +56,12 @@ def long_runs(records: Iterable[Record]) -> list[Record]:
 
 
 def unit(run: Record) -> str:
-    """What errors of a run are: of stars, or a share of wrong classes.
-
-    Examples
-    --------
-    >>> unit({"score": {"test": {"accuracy": 0.9}}})
-    'wrong classes'
-    """
+    """Unit of a run's errors: stars, or a share of wrong classes."""
     return "RMSE of stars" if is_regression(run) else "wrong classes"
 
 
 def error_at(run: Record, epoch: float | None = None) -> float:
-    """The test error of a curve after an epoch, or at its end; NaN if it does not get there.
-
-    Parameters
-    ----------
-    run : mapping
-    epoch : float, optional
-
-    Examples
-    --------
-    >>> run = {"course": {"epoch": [0.5, 1.0], "error": [0.3, 0.2]}}
-    >>> error_at(run, 1), error_at(run)
-    (0.2, 0.2)
-    """
+    """The test error of a curve after an epoch, or at its end; NaN if it does not get there."""
     course = run["course"]
     if epoch is None:
         return float(course["error"][-1])
@@ -102,52 +70,19 @@ def error_at(run: Record, epoch: float | None = None) -> float:
 
 
 def figure1(records: Iterable[Record]) -> Figure:
-    """Test error against seconds after every block, stars where epochs end.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "curve", "method": "exact", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "n_features": 90}
-    >>> run["course"] = {"epoch": [0.5, 1.0], "seconds": [0.1, 0.2], "error": [0.2, 0.1]}
-    >>> [panel.get_xlabel() for panel in figure1([run]).axes]
-    ['seconds']
-    """
+    """Test error against seconds after every block, stars where epochs end."""
     known = of_task(records, "curve")
     found = filled(known, "figure 1")
     figure = columns(found, _against_seconds, width=4.2, heights=(3.0,), most=2)
-    legend(figure, [*_keys(known), legend_key("end of an epoch", "#000000", "*", linestyle="")])
+    legend(
+        figure,
+        [*legend_keys(LOOKS, known), legend_key("end of an epoch", "#000000", "*", linestyle="")],
+    )
     return figure
 
 
 def figure2(records: Iterable[Record]) -> Figure:
-    """Test error after five epochs against the number of features, and of the full kernel.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "sizes", "method": "nystroem", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "size": 8, "seed": 0, "figures": [2]}
-    >>> run["course"] = {"epoch": [1.0], "seconds": [0.1], "error": [0.1]}
-    >>> [panel.get_xlabel() for panel in figure2([run]).axes]
-    ['features p']
-    """
+    """Test error after five epochs against the number of features, and of the full kernel."""
     known = list(records)
     sizes = of_task(known, "sizes")
     others = by_data(of_task(known, "curve", "linear"))
@@ -160,7 +95,7 @@ def figure2(records: Iterable[Record]) -> Figure:
         _titled(panel, runs)
 
     figure = columns(filled(sizes, "figure 2"), draw, width=4.2, heights=(3.0,), most=3)
-    keys = _keys(sizes)
+    keys = legend_keys(LOOKS, sizes)
     keys.append(legend_key("full kernel", LOOKS["exact"].colour, "", linestyle="--"))
     keys.append(legend_key("linear model", "#999999", "", linestyle=":"))
     legend(figure, keys)
@@ -168,24 +103,7 @@ def figure2(records: Iterable[Record]) -> Figure:
 
 
 def figure3(records: Iterable[Record]) -> Figure:
-    """Median seconds of a block by phase, in the first epoch and in later ones.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "curve", "method": "exact", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"phases": {"first": {"generate": 0.1, "solve": 0.2}, "later": None}}
-    >>> len(figure3([run | {"n_features": 90}]).axes)
-    1
-    """
+    """Median seconds of a block by phase, in the first epoch and in later ones."""
     found = filled([run for run in of_task(records, "curve") if run.get("phases")], "figure 3")
     figure = columns(found, _stacks, width=4.2, heights=(3.0,), most=2)
     legend(figure, [_patch(label, colour) for label, colour in PHASES.values()])
@@ -193,25 +111,7 @@ def figure3(records: Iterable[Record]) -> Figure:
 
 
 def figure4(records: Iterable[Record]) -> Figure:
-    """Test error against epochs for two numbers of features, and at the end against all.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "sizes", "method": "nystroem", "fitted_rows": 90, "data": {"name": "toy"}}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "size": 8, "seed": 0, "figures": [2, 4]}
-    >>> run["course"] = {"epoch": [1.0, 2.0], "seconds": [0.1, 0.2], "error": [0.2, 0.1]}
-    >>> len(figure4([run]).axes)
-    2
-    """
+    """Test error against epochs for two numbers of features, and at the end against all."""
     known = list(records)
     long = long_runs(known)
     exact = by_data([run for run in of_task(known, "curve") if run["method"] == "exact"])
@@ -230,7 +130,7 @@ def figure4(records: Iterable[Record]) -> Figure:
         _titled(upper, runs)
 
     figure = columns(filled(long, "figure 4"), draw, width=4.2, heights=(2.9, 2.7))
-    keys = _keys(long)
+    keys = legend_keys(LOOKS, long)
     keys.append(legend_key("above: the smaller p", "#777777", "", linestyle="--"))
     keys.append(legend_key("above: accelerated", "#777777", "", linestyle=":"))
     keys.append(legend_key("below: full kernel", LOOKS["exact"].colour, "", linestyle="--"))
@@ -322,9 +222,6 @@ def _stacks(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     _titled(panel, runs)
 
 
-# --- small parts -----------------------------------------------------------------------------
-
-
 def _end(run: Record) -> float:
     if "course" in run:
         return error_at(run)
@@ -349,10 +246,6 @@ def _titled(panel: Axes, runs: Sequence[Record]) -> None:
     sizes = {run["size"] for run in runs if run.get("size")}
     p = f"p = {thousands(min(sizes))}" if len(sizes) == 1 else ""
     titled(panel, with_paper_name(runs[0]), about(runs[0], rows, p))
-
-
-def _keys(runs: Sequence[Record]) -> list[Any]:
-    return legend_keys(LOOKS, {run["method"] for run in runs})
 
 
 def _patch(label: str, colour: str) -> Any:

@@ -1,20 +1,10 @@
-"""What the study runs: data sets, systems and sizes at three scales."""
+"""Data sets, systems and sizes of the study at three scales."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mercer_studies.block_descent.data import REVIEWS, Source
-
-__all__ = [
-    "EARLY",
-    "FIGURES",
-    "METHODS",
-    "SCALES",
-    "SOURCES",
-    "TABLES",
-    "Scale",
-]
 
 METHODS = {"exact": "full kernel", "nystroem": "Nyström", "features": "random features"}
 """Systems, and what they are called; random features of texts are hashed n-grams."""
@@ -42,63 +32,39 @@ SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the study to run.
+    """Sizes and data sets of a run of the study.
 
-    Parameters
-    ----------
-    course_data, size_data, path_data, rate_data : tuple of str
-        Of Figures 1 and 3, of Figure 2, of paths, and of rates and direct solutions.
-    long_data : tuple of str
-        Of Figure 2 those that go on for Figure 4.
-    rows, test_rows : int or None
-        At most so many; None takes all.
-    text_rows : int or None
-        The same for training texts.
-    fitted : int
-        Rows with which settings are chosen.
-    block_size : int
-        b.
-    size : int
-        p of Figure 1.
-    sizes : tuple of int
-        p of Figures 2 and 4.
-    epochs, long_epochs : int
-        Of Figure 1, and of Figure 4.
-    cap : float
-        Seconds after which a curve ends.
-    path_alphas : int
-        λ of a path.
-    rate_rows, rate_size, rate_block, rate_epochs : int
-        Rows, features, block size and most epochs of systems that are solved directly besides.
-    rate_jitter, jitter : float
-        γ of Nyström in these systems, and in all others.
-    seeds : int
-        Trials of Figures 2 and 4.
+    ``course_data``, ``size_data``, ``path_data``, ``rate_data``: of Figures 1 and 3, of Figure 2,
+    of paths, and of rates and direct solutions; ``rows``, ``test_rows``: at most so many; None
+    takes all; ``epochs``, ``long_epochs``: of Figure 1, and of Figure 4; ``rate_rows``,
+    ``rate_size``, ``rate_block``, ``rate_epochs``: rows, features, block size and most epochs of
+    systems that are solved directly besides; ``rate_jitter``, ``jitter``: γ of Nyström in these
+    systems, and in all others.
     """
 
     course_data: tuple[str, ...]
     size_data: tuple[str, ...]
     path_data: tuple[str, ...]
     rate_data: tuple[str, ...]
-    long_data: tuple[str, ...]
+    long_data: tuple[str, ...]  # of Figure 2 those that go on for Figure 4
     rows: int | None = 10_000
-    text_rows: int | None = 8000
+    text_rows: int | None = 8000  # at most so many training texts
     test_rows: int | None = 4000
-    fitted: int = 1600
-    block_size: int = 512
-    size: int = 2000
-    sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
+    fitted: int = 1600  # rows with which settings are chosen
+    block_size: int = 512  # b
+    size: int = 2000  # p of Figure 1
+    sizes: tuple[int, ...] = (500, 1000, 2000, 4000)  # p of Figures 2 and 4
     epochs: int = 5
     long_epochs: int = 50
-    cap: float = 60.0
-    path_alphas: int = 8
+    cap: float = 60.0  # seconds after which a curve ends
+    path_alphas: int = 8  # λ of a path
     rate_rows: int = 1200
     rate_size: int = 200
     rate_block: int = 50
     rate_epochs: int = 3000
     rate_jitter: float = 0.5
     jitter: float = 1e-2
-    seeds: int = 1
+    seeds: int = 1  # trials of Figures 2 and 4
 
 
 _TINY = ("generated-classes", "generated-reviews")

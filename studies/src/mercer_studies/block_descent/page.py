@@ -1,8 +1,6 @@
-"""What the report says of the block coordinate descent paper besides the numbers."""
+"""Text of the report on the block coordinate descent paper."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from functools import partial
 
 from mercer_studies.block_descent import figures as plots
 from mercer_studies.block_descent.claims import CLAIMS
@@ -10,76 +8,55 @@ from mercer_studies.block_descent.grid import SOURCES
 from mercer_studies.block_descent.scaling_figures import CLAIM, figure5
 from mercer_studies.block_descent.summary import shows
 from mercer_studies.block_descent.tables import measured
-from mercer_studies.blocks import Shown
-from mercer_studies.page import Page
-from mercer_studies.queries import Record, by_data
+from mercer_studies.page import Drawing, Page, drawn
+from mercer_studies.queries import of_task
 from mercer_studies.sources import names_in_paper
 
-__all__ = ["PAGE"]
-
-
-def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
-    """Those that there are runs for."""
-    known = list(records)
-    curves, sizes = plots.of_task(known, "curve"), plots.of_task(known, "sizes")
-    long, machines = plots.long_runs(known), plots.of_task(known, "scaling")
-    found = []
-    if curves:
-        found += [
-            Shown(
-                "Figure 1: error against time",
-                plots.figure1(known),
-                f"Test error after every block against seconds, on {_names(curves)}.",
-                "Stars are ends of epochs. Judging does not count. Reviews are rated by the mean "
-                "of the stars under the shares that responses stand for; the paper does not say "
-                "how. A table has the error of the likeliest stars, too.",
-            ),
-            Shown(
-                "Figure 3: time of a block",
-                plots.figure3(known),
-                f"Milliseconds of the phases of a block, medians, on {_names(curves)}.",
-                "Blocks of Nyström and of cosines, Gram matrices and factors are kept for later "
-                "epochs; those of the full kernel are discarded, and it makes no Gram matrix.",
-            ),
-        ]
-    if sizes:
-        found.append(
-            Shown(
-                "Figure 2: error against the number of features",
-                plots.figure2(known),
-                f"Test error after five epochs against p, on {_names(sizes)}.",
-                "Dashed is the full kernel in the end, dotted ridge regression on the inputs.",
-            )
-        )
-    if long:
-        found.append(
-            Shown(
-                "Figure 4: fifty epochs",
-                plots.figure4(known),
-                f"Test error against epochs, and at the end against p, on {_names(long)}.",
-                "Above, the smaller of two p is dashed; dotted is this library's own form of the "
-                "algorithm, which combines the changes of the last epochs.",
-            )
-        )
-    if machines:
-        found.append(
-            Shown(
-                "Figure 5: more machines, as many rows on each",
-                figure5(known),
-                "Seconds of one block of the Gaussian kernel against machines, measured on "
-                "processes of this machine and simulated beyond.",
-                "Full points were measured. Hollow ones are simulated: one measured machine, and "
-                "what the cost model has for sending the rows of the block to the others, over the "
-                "engine as it was measured here and over a network of 10 Gb/s. The paper (section "
-                "5.5) draws 8 to 128 machines of four cores, the shaded range, and prints no "
-                "numbers.",
-            )
-        )
-    return found
-
-
-def _names(records: Sequence[Record]) -> str:
-    return ", ".join(by_data(records))
+_FIGURES = (
+    Drawing(
+        "Figure 1: error against time",
+        plots.figure1,
+        lambda runs: of_task(runs, "curve"),
+        "Test error after every block against seconds, on {data}.",
+        "Stars are ends of epochs. Judging does not count. Reviews are rated by the mean "
+        "of the stars under the shares that responses stand for; the paper does not say "
+        "how. A table has the error of the likeliest stars, too.",
+    ),
+    Drawing(
+        "Figure 3: time of a block",
+        plots.figure3,
+        lambda runs: of_task(runs, "curve"),
+        "Milliseconds of the phases of a block, medians, on {data}.",
+        "Blocks of Nyström and of cosines, Gram matrices and factors are kept for later "
+        "epochs; those of the full kernel are discarded, and it makes no Gram matrix.",
+    ),
+    Drawing(
+        "Figure 2: error against the number of features",
+        plots.figure2,
+        lambda runs: of_task(runs, "sizes"),
+        "Test error after five epochs against p, on {data}.",
+        "Dashed is the full kernel in the end, dotted ridge regression on the inputs.",
+    ),
+    Drawing(
+        "Figure 4: fifty epochs",
+        plots.figure4,
+        plots.long_runs,
+        "Test error against epochs, and at the end against p, on {data}.",
+        "Above, the smaller of two p is dashed; dotted is this library's own form of the "
+        "algorithm, which combines the changes of the last epochs.",
+    ),
+    Drawing(
+        "Figure 5: more machines, as many rows on each",
+        figure5,
+        lambda runs: of_task(runs, "scaling"),
+        "Seconds of one block of the Gaussian kernel against machines, measured on "
+        "processes of this machine and simulated beyond.",
+        "Full points were measured. Hollow ones are simulated: one measured machine, and what the "
+        "cost model has for sending the rows of the block to the others, over the engine as it was "
+        "measured here and over a network of 10 Gb/s. The paper (section 5.5) draws 8 to 128 "
+        "machines of four cores, the shaded range, and prints no numbers.",
+    ),
+)
 
 
 PAGE = Page(
@@ -101,7 +78,7 @@ PAGE = Page(
         "The simulation of many machines has no stragglers, no failures and no congestion.",
     ),
     data=(*names_in_paper(SOURCES.values()), "TIMIT"),
-    figures=_figures,
+    figures=partial(drawn, _FIGURES),
     protocols=("fair",),
     measured=measured,
     shows=shows,

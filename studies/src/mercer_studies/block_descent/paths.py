@@ -12,53 +12,18 @@ from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import prepared, solver_of
 from mercer_studies.timing import RUNS
 
-__all__ = ["path"]
-
 
 def path(
-    loaded: Loaded,
-    *,
-    method: str,
-    rows: int | None,
-    test_rows: int | None,
-    fitted: int,
-    size: int | None,
-    block_size: int,
-    epochs: int,
-    n_alphas: int,
-    jitter: float,
-    seed: int,
+    loaded: Loaded, *, block_size: int, epochs: int, n_alphas: int, seed: int, **settings: Any
 ) -> dict[str, Any]:
     """Seconds of one λ and of several that share blocks, for the same number of epochs.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows, fitted, size, jitter, seed
-        See ``systems.prepared``.
-    block_size, epochs : int
-    n_alphas : int
-        λ of the path, the chosen one among them.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``seconds`` with ``one`` and ``path``, medians of three runs,
-        ``ratio``, ``alphas`` and their ``errors``, and ``away``: how far the path's solution for
-        the chosen λ is from that of one alone, relative to its size.
+    ``n_alphas``: λ of the path, the chosen one among them; ``settings``: those of
+    ``systems.prepared``. Returns the results of a record: ``seconds`` with ``one`` and ``path``,
+    medians of three runs, ``ratio``, ``alphas`` and their ``errors``, and ``away``: how far the
+    path's solution for the chosen λ is from that of one alone, relative to its size.
     """
-    made = prepared(
-        loaded,
-        method=method,
-        rows=rows,
-        test_rows=test_rows,
-        fitted=fitted,
-        size=size,
-        jitter=jitter,
-        seed=seed,
-    )
+    made = prepared(loaded, seed=seed, **settings)
     alphas = _around(made.chosen.alpha, n_alphas)
     solver = solver_of(block_size, made.problem, epochs, seed)
     with warnings.catch_warnings():
@@ -87,5 +52,5 @@ def path(
 
 
 def _around(alpha: float, count: int) -> list[float]:
-    """So many strengths, half a decade apart, with one in their midst."""
+    """``count`` strengths, half a decade apart, around a given one."""
     return [alpha if 2 * i == count else alpha * 10.0 ** (count / 4 - i / 2) for i in range(count)]

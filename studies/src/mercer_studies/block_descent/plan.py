@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mercer_studies.block_descent import course, paths, rates, scaling
-from mercer_studies.block_descent.data import Loaded, Source, load
+from mercer_studies.block_descent.data import Loaded, load
 from mercer_studies.block_descent.grid import METHODS, SCALES, SOURCES, Scale
 from mercer_studies.papers import Selected
-from mercer_studies.plans import Plan, Run, called
+from mercer_studies.plans import Plan, Run, called, names_of
 from mercer_studies.runner import Cell, Stage
-
-__all__ = ["stages"]
 
 _CURVES, _SIZES, _PATHS, _RATES = "curves", "sizes", "paths", "rates"
 _MACHINES = "machines"
@@ -23,23 +21,7 @@ _PATH_EPOCHS = 2
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(2,)))
-    >>> [stage.name for stage in found]
-    ['generated-classes, sizes', 'generated-reviews, sizes']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     parts = _parts(selected)
     found: list[Stage] = []
@@ -50,11 +32,9 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
         _PATHS: scale.path_data,
         _RATES: scale.rate_data,
     }
-    for name in _ordered(kinds.values()):
-        if selected.datasets and name not in selected.datasets:
-            continue
-        plan = _Plan(SOURCES[name], scale, selected)
-        own = [part for part, names in kinds.items() if name in names and part in parts]
+    there = {name for names in kinds.values() for name in names}
+    for plan in _Plan.each(names_of(SOURCES, there, selected), scale, selected):
+        own = [part for part, names in kinds.items() if plan.name in names and part in parts]
         found += [plan.part(part) for part in own]
         notes += plan.limits() if own else []
     if _MACHINES in parts:
@@ -71,17 +51,11 @@ def _parts(selected: Selected) -> set[str]:
     return parts | {_TABLE_PARTS[number] for number in selected.tables}
 
 
-def _ordered(groups: Iterable[Sequence[str]]) -> list[str]:
-    there = {name for names in groups for name in names}
-    return [name for name in SOURCES if name in there]
-
-
 class _Plan(Plan):
     """Curves, sizes, paths, and systems that are solved directly."""
 
-    def __init__(self, source: Source, scale: Scale, selected: Selected):
-        super().__init__(source, load, selected.n_jobs)
-        self._scale = scale
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def part(self, part: str) -> Stage:
         """All runs of one kind."""
@@ -94,7 +68,7 @@ class _Plan(Plan):
         return self.stage(part, makers[part]())
 
     def limits(self) -> list[str]:
-        """What is put in place of what, and how many rows are left out."""
+        """Sentences on stand-ins, and on rows left out."""
         return self.left_out(self._rows(), bool(self.source.paper_name))
 
     def _curves(self) -> list[Cell]:

@@ -16,8 +16,6 @@ from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import Prepared, prepared, solver_of
 from mercer_studies.simulators import block_rates, hessian_of
 
-__all__ = ["GAPS", "rates"]
-
 GAPS = (1e-1, 1e-2, 1e-3, 1e-4)
 """Shares of f(0) - f* that are waited for."""
 
@@ -28,52 +26,25 @@ _LEAST = 1e-20  # of the share that is left; below is rounding
 def rates(
     loaded: Loaded,
     *,
-    method: str,
     rows: int,
-    test_rows: int | None,
-    fitted: int,
-    size: int | None,
     block_size: int,
     epochs: int,
-    jitter: float,
     strength: str,
     seed: int,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """A small system in double precision: its constants, and how block coordinate descent nears
-    the direct solution.
+    """Constants of a small system in double precision, and epochs to its direct solution.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows, fitted, size, jitter, seed
-        See ``systems.prepared``.
-    block_size, epochs : int
-        b, and the most epochs.
-    strength : {"theory", "chosen"}
-        λ = ln n / n, with which the paper's Table 2 is worked out, or the one that does best.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``condition``, ``smallest``, ``largest``, ``effective`` and
-        ``restricted`` of the matrix; ``predicted`` and ``measured`` epochs for the shares in
-        ``gaps`` (None: not reached); ``close``, the epochs after which answers are within 1e-6 of
-        those of the direct solution; ``away``, how far they are in the end; and ``accelerated``,
-        the same three of this library's form of the algorithm.
+    ``block_size``, ``epochs``: b, and the most epochs; ``strength``: "theory" or "chosen", λ = ln n
+    / n, with which the paper's Table 2 is worked out, or the one that does best; ``settings``:
+    those of ``systems.prepared``. Returns the results of a record: ``condition``, ``smallest``,
+    ``largest``, ``effective`` and ``restricted`` of the matrix; ``predicted`` and ``measured``
+    epochs for the shares in ``gaps`` (None: not reached); ``close``, the epochs after which answers
+    are within 1e-6 of those of the direct solution; ``away``, how far they are in the end; and
+    ``accelerated``, the same three of this library's form of the algorithm.
     """
-    made = prepared(
-        loaded,
-        method=method,
-        rows=rows,
-        test_rows=test_rows,
-        fitted=fitted,
-        size=size,
-        jitter=jitter,
-        seed=seed,
-        alpha=None if strength == "chosen" else float(np.log(rows) / rows),
-    )
+    alpha = None if strength == "chosen" else float(np.log(rows) / rows)
+    made = prepared(loaded, rows=rows, seed=seed, alpha=alpha, **settings)
     H = hessian_of(made.problem)
     known = block_rates(H, min(block_size, len(H)))
     system = equations(made.problem)
@@ -104,15 +75,9 @@ def rates(
         "gaps": list(GAPS),
         "predicted": [known.epochs(gap) for gap in GAPS],
         "predicted_old": [known.epochs(gap, old=True) for gap in GAPS],
-        "measured": [_first(plain.gaps, gap) for gap in GAPS],
-        "close": _first(plain.away, CLOSE),
-        "away": plain.away[-1],
+        **plain.reached(),
         "epochs_done": len(plain.gaps),
-        "accelerated": {
-            "measured": [_first(faster.gaps, gap) for gap in GAPS],
-            "close": _first(faster.away, CLOSE),
-            "away": faster.away[-1],
-        },
+        "accelerated": faster.reached(),
         "seconds": {"fit": plain.seconds},
         "chosen": {"gamma": made.chosen.gamma, "alpha": made.chosen.alpha},
     }
@@ -120,7 +85,7 @@ def rates(
 
 @dataclass
 class _Watch:
-    """What is known after every epoch; enough is known when it returns True."""
+    """Callback after every epoch; returns True once all gaps are reached."""
 
     made: Prepared
     H: NDArray
@@ -138,6 +103,11 @@ class _Watch:
         found = self.made.responses(system.theta(system.x))
         self.away.append(float(linalg.norm(found - self.answers) / linalg.norm(self.answers)))
         return self.gaps[-1] <= min(GAPS) and (self.away[-1] <= CLOSE or self.gaps[-1] <= _LEAST)
+
+    def reached(self) -> dict[str, Any]:
+        """Epochs to every gap and to answers close to the direct solution's, and the last ones."""
+        measured = [_first(self.gaps, gap) for gap in GAPS]
+        return {"measured": measured, "close": _first(self.away, CLOSE), "away": self.away[-1]}
 
 
 def _gap(H: NDArray, away: NDArray) -> float:

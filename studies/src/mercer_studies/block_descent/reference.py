@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BLOCK_SIZE", "MACHINES", "ORDERS_OF", "PAPER_DATA", "SAID", "PaperData"]
-
 BLOCK_SIZE = 6144
 MACHINES = 128
 
 
 @dataclass(frozen=True)
 class PaperData:
-    """A data set of the paper.
-
-    Parameters
-    ----------
-    name : str
-    rows, inputs, classes : int
-    terabytes : float
-        Of the kernel matrix, as its Table 3 has it.
-    features : int
-        p of its Figure 1; of CIFAR-10, the larger one of its Figure 4.
-    nonzeros : int or None
-        Inputs of a row that are not zero, where that is known.
-    """
+    """A data set of the paper."""
 
     name: str
     rows: int
     inputs: int
     classes: int
-    terabytes: float
-    features: int
-    nonzeros: int | None
+    terabytes: float  # of the kernel matrix, as its Table 3 has it
+    features: int  # p of its Figure 1; of CIFAR-10, the larger one of its Figure 4
+    nonzeros: int | None  # inputs of a row that are not zero, where that is known
 
 
 PAPER_DATA = (

@@ -21,22 +21,9 @@ from mercer.datasets import DataError
 from mercer.distributed import Here, Shard
 from mercer.engines.engine import Engine
 from mercer.kernels import Gaussian
+from mercer_studies.plans import called
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.simulators import Link, simulate_block
-
-__all__ = [
-    "ENGINE",
-    "FIGURE",
-    "NOTE",
-    "SCALINGS",
-    "SHAPES",
-    "Scaling",
-    "Shape",
-    "dask_machines",
-    "here",
-    "scaling",
-    "stages",
-]
 
 FIGURE = 5
 ENGINE = "the engine as measured"
@@ -52,13 +39,7 @@ _ROUNDS = 15  # of the engine's own times, of which the median counts
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows like those of one of the paper's data sets.
-
-    Parameters
-    ----------
-    name, paper_name : str
-    inputs : int
-    """
+    """Rows like those of one of the paper's data sets."""
 
     name: str
     paper_name: str
@@ -77,35 +58,19 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Scaling:
-    """How much of Figure 5 to run.
+    """Sizes of the runs of Figure 5.
 
-    Parameters
-    ----------
-    rows : int, default=16384
-        Of each machine, as in the paper.
-    block_size : int, default=6144
-    shrink : int, default=1
-        Inputs are divided by it.
-    processes : tuple of int, default=(1, 2)
-        Machines that are measured; the first one is 1.
-    machines : tuple of int
-        Machines that are simulated.
-    repeats : int, default=3
-        Of a block, after one that does not count; the median counts.
-    probe : int, default=2**25
-        Bytes by which the bandwidth of the engine is measured.
-    bandwidth, latency : float
-        Bytes and seconds of the network that is stated, 10 Gb/s; the latency comes on top of the
-        engine's own.
+    ``bandwidth``, ``latency``: bytes and seconds of the network that is stated, 10 Gb/s; the
+    latency comes on top of the engine's own.
     """
 
-    rows: int = 16384
+    rows: int = 16384  # of each machine, as in the paper
     block_size: int = 6144
-    shrink: int = 1
-    processes: tuple[int, ...] = (1, 2)
-    machines: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
-    repeats: int = 3
-    probe: int = 2**25
+    shrink: int = 1  # inputs are divided by it
+    processes: tuple[int, ...] = (1, 2)  # machines that are measured; the first one is 1
+    machines: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)  # machines that are simulated
+    repeats: int = 3  # of a block, after one that does not count; the median counts
+    probe: int = 2**25  # bytes by which the bandwidth of the engine is measured
     bandwidth: float = 1.25e9
     latency: float = 1e-4
 
@@ -121,16 +86,7 @@ SCALINGS = {
 def stages(wanted: Sequence[str], scale: str) -> list[Stage]:
     """A stage with a run for each shape of rows.
 
-    Parameters
-    ----------
-    wanted : sequence of str
-        Names of data sets; empty for all.
-    scale : str
-
-    Examples
-    --------
-    >>> [stage.name for stage in stages((), "tiny")]
-    ['generated-timit, machines', 'generated-cifar-10, machines']
+    ``wanted``: names of data sets; empty for all.
     """
     plan = SCALINGS[scale]
     return [
@@ -154,23 +110,11 @@ def scaling(
 ) -> dict[str, Any]:
     """Seconds of one block on machines that are there, and on more that are simulated.
 
-    Parameters
-    ----------
-    opened : callable
-        From a number of processes to a context manager whose value makes engines of them.
-    rows, inputs, block_size : int
-        Of each machine.
-    processes, machines : sequence of int
-        That are measured, one first; that are simulated.
-    repeats, probe : int
-    network : dict
-        ``name``, ``bandwidth`` and ``latency`` of a network that is stated.
-
-    Returns
-    -------
-    dict
-        The results of a record. ``curve`` has a row for every point, with ``simulated``, the
-        ``link`` that it is of, and the parts of its ``seconds``.
+    ``opened``: from a number of processes to a context manager whose value makes engines of them;
+    ``rows``, ``inputs``, ``block_size``: of each machine; ``processes``, ``machines``: that are
+    measured, one first; that are simulated; ``network``: ``name``, ``bandwidth`` and ``latency`` of
+    a network that is stated. Returns the results of a record. ``curve`` has a row for every point,
+    with ``simulated``, the ``link`` that it is of, and the parts of its ``seconds``.
     """
     since = time.perf_counter()
     with ExitStack() as stack:
@@ -200,7 +144,7 @@ def scaling(
 
 
 def engine_link(make: Make, probe: int) -> Link:
-    """What an engine takes to send a value to a worker, and to hand out one task more.
+    """Measured link of an engine: bandwidth, latency, and seconds to hand out one more task.
 
     Each time is a median over rounds that a worker has nothing to do in, of kinds that take turns.
     What two values add to a round, one of ``probe`` bytes and one of as few as an engine still
@@ -250,14 +194,7 @@ def make_block(memory: Any, number: int, shard: Shard, points: Any, gamma: float
 
 @contextmanager
 def here(processes: int) -> Iterator[Make]:
-    """Engines of this process, whatever the number: for tests.
-
-    Examples
-    --------
-    >>> with here(2) as make:
-    ...     make(3, 5, 2).n_shards
-    3
-    """
+    """Engines of this process, whatever the number: for tests."""
     yield lambda n, rows, inputs: Here([shard_of(i, rows, inputs) for i in range(n)], processes)
 
 
@@ -311,9 +248,6 @@ def _need_dask() -> Callable[[int], Any]:
     return dask_machines
 
 
-# --- small parts -----------------------------------------------------------------------------
-
-
 def _cells(shape: Shape, plan: Scaling, found: Any) -> list[Cell]:
     inputs = shape.inputs // plan.shrink
     settings: dict[str, Any] = {
@@ -340,17 +274,13 @@ def _cells(shape: Shape, plan: Scaling, found: Any) -> list[Cell]:
     return [
         Cell(
             {**about, **settings, "size": None, "seed": 0},
-            partial(_run, settings),
+            called(scaling, settings),
             5.0 + (plan.repeats + 1) * len(plan.processes) * work,
             f"a block of the kernel on machines, {inputs} inputs",
             kind="scaling",
             notes={"label": "full kernel", "figures": [FIGURE], "data": data},
         )
     ]
-
-
-def _run(settings: dict[str, Any], opened: Callable[[int], Any]) -> dict[str, Any]:
-    return scaling(opened, **settings)
 
 
 def _block_times(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mercer_studies import page
 from mercer_studies.block_descent.scaling import ENGINE
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
+from mercer_studies.claims import HELD, NOT_TESTED, PARTLY, Claim, graded, of_tasks
 from mercer_studies.lines import AID, draw_line, legend_key
 from mercer_studies.panels import about, columns, filled, legend, thousands, titled, with_paper_name
-from mercer_studies.queries import Record, by_data, of_task
+from mercer_studies.queries import Record, of_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["CLAIM", "CLOSE", "PAPERS_MACHINES", "figure5", "points", "table"]
 
 PAPERS_MACHINES = (8, 128)
 """The machines of the paper's figure, the fewest and the most."""
@@ -29,14 +28,7 @@ _SHORT = {ENGINE: "this engine"}
 
 
 def points(run: Record, simulated: bool, link: str | None = None) -> dict[int, float]:
-    """Seconds by machines, measured or simulated, of one link or of all.
-
-    Examples
-    --------
-    >>> point = {"machines": 1, "seconds": 2.0, "simulated": False, "link": "engine"}
-    >>> points({"curve": [point]}, simulated=False), points({"curve": [point]}, simulated=True)
-    ({1: 2.0}, {})
-    """
+    """Seconds by machines, measured or simulated, of one link or of all."""
     return {
         point["machines"]: point["seconds"]
         for point in run["curve"]
@@ -45,25 +37,7 @@ def points(run: Record, simulated: bool, link: str | None = None) -> dict[int, f
 
 
 def figure5(records: Iterable[Record]) -> Figure:
-    """Seconds of one block against machines: measured in full, simulated hollow and dashed.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"task": "scaling", "rows": 90, "inputs": 4, "block_size": 8, "data": {"name": "toy"}}
-    >>> point = {"machines": 1, "seconds": 2.0, "simulated": False, "link": "engine"}
-    >>> run |= {"curve": [point, point | {"simulated": True}], "links": [{"name": "engine"}]}
-    >>> [panel.get_xlabel() for panel in figure5([run]).axes]
-    ['machines']
-    """
+    """Seconds of one block against machines: measured in full, simulated hollow and dashed."""
     known = of_task(records, "scaling")
     figure = columns(filled(known, "figure 5"), _panel, width=4.4, heights=(3.2,))
     names = dict.fromkeys(link["name"] for run in known for link in run["links"])
@@ -79,7 +53,7 @@ def figure5(records: Iterable[Record]) -> Figure:
     return figure
 
 
-def table(records: Sequence[Record]) -> dict[str, Any]:
+def table(records: Sequence[Record]) -> page.Table:
     """A row for every point, measured and simulated."""
     rows = [
         [
@@ -115,7 +89,7 @@ def table(records: Sequence[Record]) -> dict[str, Any]:
     head = ["data", "inputs", "b", "machines", "what", "network", "s", "of one machine"]
     head += ["ms, rows of the block sent", "ms, tasks handed out", "MB on a path"]
     caption = "Figure 5: one block of the Gaussian kernel, as many rows on every machine"
-    return {"caption": caption, "head": head, "rows": rows, "numbers": (1, 2, 3, 6, 7, 8, 9, 10)}
+    return page.table(caption, head, rows, (1, 2, 3, 6, 7, 8, 9, 10))
 
 
 # --- the claim -------------------------------------------------------------------------------
@@ -135,7 +109,7 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
     said = ", ".join(f"{rise:.2f} ({name})" for name, rise in rises.items())
     numbers = f"{PAPERS_MACHINES[1]} machines take so many times as long as 8: {said}"
     most = max(rises.values())
-    verdict = HELD if most <= CLOSE else PARTLY if most <= NEAR else NOT_HELD
+    verdict = graded(most <= CLOSE, most <= NEAR)
     real, model = (points(run, simulated=flag, link=ENGINE) for flag in (False, True))
     for count in sorted(set(real) & set(model) - {1}):
         off = real[count] / model[count]
@@ -147,11 +121,6 @@ def _flat(runs: Sequence[Record]) -> tuple[str, str]:
     return verdict, numbers
 
 
-def _decide(records: Sequence[Record]) -> list[Finding]:
-    found = by_data(of_task(records, "scaling"))
-    return [Finding(name, "fair", *_flat(runs)) for name, runs in found.items()]
-
-
 CLAIM = Claim(
     "weak-scaling",
     5,
@@ -160,12 +129,9 @@ CLAIM = Claim(
     "Simulated from one measured machine, over the engine as measured and over 10 Gb/s, 128 "
     f"take at most {CLOSE} times as long as 8; up to {NEAR} times is held in part, and so is a "
     f"simulation that measured machines exceed by more than {CLOSE} times.",
-    _decide,
+    of_tasks(_flat, "scaling"),
 )
 """Section 5.5; the paper's figure has no numbers in its text."""
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _panel(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:

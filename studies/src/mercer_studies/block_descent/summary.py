@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,21 +10,11 @@ from mercer_studies.block_descent.figures import error_at
 from mercer_studies.block_descent.grid import METHODS, SCALES
 from mercer_studies.block_descent.tables import shown_error
 from mercer_studies.measures import duration, power_law
-from mercer_studies.queries import by_data, of_task, training_rows
-
-__all__ = ["shows"]
-
-Record = Mapping[str, Any]
+from mercer_studies.queries import Record, by_data, of_task, training_rows
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _bounds, _epochs, _errors, _paths)
     return [sentence for part in parts for sentence in part(records)]
 
@@ -104,7 +93,7 @@ def _errors(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _paths(records: Sequence[Record]) -> Iterator[str]:
-    """What several λ cost at once."""
+    """Sentences on the cost of several λ solved at once."""
     runs = of_task(records, "path")
     if runs:
         least, most = (f(runs, key=lambda run: float(run["ratio"])) for f in (min, max))

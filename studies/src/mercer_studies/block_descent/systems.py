@@ -16,30 +16,18 @@ from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent
 from mercer_studies.block_descent.data import ORDERS, STOP_WORDS, Chosen, Loaded, Subset
 
-__all__ = ["Prepared", "prepared", "solver_of"]
-
 
 @dataclass(frozen=True)
 class Prepared:
-    """A system, and the same features of the test rows.
+    """A system, and the same features of the test rows."""
 
-    Parameters
-    ----------
-    problem : Problem
-        Without an intercept, as in the paper.
-    test : Design
-        Held where it fits: judging is not timed, but waited for.
-    some : Subset
-    chosen : Chosen
-    """
-
-    problem: Problem
-    test: Design
+    problem: Problem  # without an intercept, as in the paper
+    test: Design  # held where it fits: judging is not timed, but waited for
     some: Subset
     chosen: Chosen
 
     def responses(self, coef: NDArray) -> NDArray:
-        """Of the test rows, for weights."""
+        """Responses of the test rows under given weights."""
         return self.test.matvec(coef.astype(self.test.dtype))
 
 
@@ -58,26 +46,9 @@ def prepared(
 ) -> Prepared:
     """A system on some rows.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    rows, test_rows : int or None
-        Training and test rows; None takes all.
-    fitted : int
-        Rows with which settings are chosen.
-    size : int or None
-        p; None for the full kernel.
-    jitter : float
-        γ of Nyström.
-    seed : int
-        Of landmarks or random features.
-    dtype : dtype, default=float64
-        Of features. Nyström's equations are quadratic in the kernel: under a weak λ float32 is too
-        coarse for them.
-    alpha : float, optional
-        λ in place of the one that is chosen.
+    ``size``: p; None for the full kernel; ``jitter``: γ of Nyström; ``seed``: of landmarks or
+    random features; ``dtype``: of features. Nyström's equations are quadratic in the kernel: under
+    a weak λ float32 is too coarse for them; ``alpha``: λ in place of the one that is chosen.
     """
     chosen = loaded.chosen(fitted)
     if alpha is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,33 +11,19 @@ from mercer_studies.block_descent.figures import PHASES, error_at
 from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_OF, PAPER_DATA, SAID
 from mercer_studies.block_descent.scaling_figures import table as scaling_table
-from mercer_studies.measures import milliseconds
-from mercer_studies.queries import by_data, data_kind, is_regression, of_task
-
-__all__ = ["measured", "shown_error"]
-
-Record = Mapping[str, Any]
-Table = dict[str, Any]
+from mercer_studies.measures import milliseconds, or_dash
+from mercer_studies.page import Table, table
+from mercer_studies.queries import Record, by_data, full_name, is_regression, of_task
 
 _MODEL = {"exact": "exact", "nystroem": "nystroem", "features": "fourier"}
 _COUNTS = (1, 8, MACHINES)  # machines
 
 
 def measured(records: Sequence[Record]) -> list[Table]:
-    """Our numbers, a table for each kind of run that there is, and the paper's beside them.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"][0][:2] for table in measured([])][:1]
-    [['TIMIT (paper)', 'full kernel']]
-    """
+    """Our numbers, a table for each kind of run that there is, and the paper's beside them."""
     makers = (_costs, _rates, _storage, _said, _curves, _phases, _sizes, _paths, scaling_table)
     tables = (make(records) for make in makers)
-    return [table for table in tables if table["rows"]]
+    return [each for each in tables if each["rows"]]
 
 
 def _costs(records: Sequence[Record]) -> Table:
@@ -59,11 +44,11 @@ def _costs(records: Sequence[Record]) -> Table:
             run["n_outputs"],
             max(1, round(run["n_inputs"])),
         )
-        rows.append([_name(run), METHODS[method], *cells])
+        rows.append([full_name(run), METHODS[method], *cells])
     head = ["data", "system", "n", "p", "b", "k"]
     head += [f"flops, M = {machines}" for machines in _COUNTS]
     head += [f"GB sent, M = {MACHINES}", "the same, extended"]
-    return _table("Table 1: an epoch by the cost model", head, rows, range(2, len(head)))
+    return table("Table 1: an epoch by the cost model", head, rows, range(2, len(head)))
 
 
 def _cost_cells(
@@ -104,24 +89,15 @@ def _rates(records: Sequence[Record]) -> Table:
     for run in of_task(records, "rates"):
         orders = ORDERS_OF[run["method"]]
         at = run["gaps"].index(1e-3)
-        rows.append(
-            [
-                _name(run),
-                "ln n / n" if run["strength"] == "theory" else f"{run['chosen']['alpha']:g}",
-                METHODS[run["method"]],
-                orders[0],
-                orders[2],
-                f"{run['n_features']:,}",
-                _or_dash(run["condition"]),
-                _or_dash(run["effective"] / run["smallest"] if run["smallest"] else None),
-                _or_dash(run["measured"][at]),
-                _or_dash(run["predicted"][at]),
-                _or_dash(run["predicted_old"][at]),
-                _or_dash(run["close"]),
-                _or_dash(run["accelerated"]["measured"][at]),
-                _or_dash(run["accelerated"]["close"]),
-            ]
-        )
+        strength = "ln n / n" if run["strength"] == "theory" else f"{run['chosen']['alpha']:g}"
+        row = [full_name(run), strength]
+        row += [METHODS[run["method"]], orders[0], orders[2], f"{run['n_features']:,}"]
+        row.append(or_dash(run["condition"]))
+        row.append(or_dash(run["effective"] / run["smallest"] if run["smallest"] else None))
+        row += [or_dash(run["measured"][at]), or_dash(run["predicted"][at])]
+        row += [or_dash(run["predicted_old"][at]), or_dash(run["close"])]
+        row += [or_dash(run["accelerated"]["measured"][at]), or_dash(run["accelerated"]["close"])]
+        rows.append(row)
     head = ["data", "λ", "system", "iterations (a)", "iterations (b)", "unknowns", "condition"]
     head += ["L_eff / m", "epochs to 10⁻³", "theorem 4.1", "equation 7", "to the direct solution"]
     head += ["accelerated, 10⁻³", "accelerated, direct"]
@@ -129,7 +105,7 @@ def _rates(records: Sequence[Record]) -> Table:
         "Table 2: the paper's orders for (a) exponential and (b) polynomial decay, and conditions "
         "and epochs of our systems"
     )
-    return _table(caption, head, rows, range(5, len(head)))
+    return table(caption, head, rows, range(5, len(head)))
 
 
 def _storage(records: Sequence[Record]) -> Table:
@@ -149,64 +125,35 @@ def _storage(records: Sequence[Record]) -> Table:
         run = runs[0]
         d = run["data"]["d"]
         size = kernel_bytes(run["fitted_rows"])
-        rows.append(
-            [
-                _name(run),
-                f"{run['fitted_rows']:,}",
-                "–" if d is None else f"{d:,}",
-                str(run["n_outputs"]),
-                "–",
-                f"{size / 1e9:.3g} GB",
-            ]
-        )
+        row = [full_name(run), f"{run['fitted_rows']:,}", "–" if d is None else f"{d:,}"]
+        row += [str(run["n_outputs"]), "–", f"{size / 1e9:.3g} GB"]
+        rows.append(row)
     head = ["data", "n", "d", "k", "kernel matrix, paper", "8 n² bytes"]
-    return _table("Table 3: data and their kernel matrices", head, rows, range(1, 6))
+    return table("Table 3: data and their kernel matrices", head, rows, range(1, 6))
 
 
 def _said(records: Sequence[Record]) -> Table:
     rows = [list(cell) for cell in SAID]
-    return _table("Numbers in the paper's text", ["data", "what", "the paper"], rows, (2,))
+    return table("Numbers in the paper's text", ["data", "what", "the paper"], rows, (2,))
 
 
 def _curves(records: Sequence[Record]) -> Table:
     rows = []
     for run in of_task(records, "curve"):
         course = run["course"]
-        rows.append(
-            [
-                _name(run),
-                METHODS[run["method"]],
-                f"{run['n_features']:,}",
-                f"{run['seconds']['first_epoch']:.3g}",
-                f"{course['seconds'][-1]:.3g}",
-                f"{course['epoch'][-1]:g}",
-                *(shown_error(run, error_at(run, epoch)) for epoch in (1, 3)),
-                shown_error(run, error_at(run)),
-                _or_dash(run.get("likeliest")),
-                _strength(run),
-            ]
-        )
+        row = [full_name(run), METHODS[run["method"]], f"{run['n_features']:,}"]
+        row += [f"{run['seconds']['first_epoch']:.3g}", f"{course['seconds'][-1]:.3g}"]
+        row.append(f"{course['epoch'][-1]:g}")
+        row += [shown_error(run, error_at(run, epoch)) for epoch in (1, 3)]
+        row += [shown_error(run, error_at(run)), or_dash(run.get("likeliest")), _strength(run)]
+        rows.append(row)
     for run in of_task(records, "linear"):
         error = shown_error(run, 1.0 - run["score"]["test"]["accuracy"])
-        seconds = f"{run['seconds']['fit']:.3g}"
-        rows.append(
-            [
-                _name(run),
-                "linear model",
-                "–",
-                "–",
-                seconds,
-                "–",
-                "–",
-                "–",
-                error,
-                "–",
-                _strength(run),
-            ]
-        )
+        row = [full_name(run), "linear model", "–", "–", f"{run['seconds']['fit']:.3g}"]
+        rows.append([*row, "–", "–", "–", error, "–", _strength(run)])
     head = ["data", "system", "p", "s, first epoch", "s, all", "epochs"]
     head += ["error, 1", "error, 3", "error, last", "likeliest stars", "settings"]
-    return _table("Figure 1: curves", head, rows, range(2, 10))
+    return table("Figure 1: curves", head, rows, range(2, 10))
 
 
 def _phases(records: Sequence[Record]) -> Table:
@@ -216,10 +163,10 @@ def _phases(records: Sequence[Record]) -> Table:
             known = (run.get("phases") or {}).get(part)
             if known:
                 cells = (milliseconds(known.get(phase, 0.0)) for phase in PHASES)
-                rows.append([_name(run), METHODS[run["method"]], said, *cells])
+                rows.append([full_name(run), METHODS[run["method"]], said, *cells])
     head = ["data", "system", "epoch", *(label for label, _ in PHASES.values())]
     caption = "Figure 3: median milliseconds of a block"
-    return _table(caption, head, rows, range(3, len(head)))
+    return table(caption, head, rows, range(3, len(head)))
 
 
 def _sizes(records: Sequence[Record]) -> Table:
@@ -227,27 +174,19 @@ def _sizes(records: Sequence[Record]) -> Table:
     for run in of_task(records, "sizes", "accelerated"):
         course = run["course"]
         faster = ", accelerated" if run["task"] == "accelerated" else ""
-        rows.append(
-            [
-                _name(run),
-                METHODS[run["method"]] + faster,
-                f"{run['size']:,}",
-                run["seed"],
-                *(shown_error(run, error_at(run, epoch)) for epoch in (1, EARLY)),
-                shown_error(run, error_at(run)),
-                f"{course['epoch'][-1]:g}",
-                f"{course['residual'][-1]:.2g}",
-                f"{course['seconds'][-1]:.3g}",
-            ]
-        )
+        row = [full_name(run), METHODS[run["method"]] + faster, f"{run['size']:,}", run["seed"]]
+        row += [shown_error(run, error_at(run, epoch)) for epoch in (1, EARLY)]
+        row += [shown_error(run, error_at(run)), f"{course['epoch'][-1]:g}"]
+        row += [f"{course['residual'][-1]:.2g}", f"{course['seconds'][-1]:.3g}"]
+        rows.append(row)
     head = ["data", "system", "p", "trial", "error, 1 epoch", f"{EARLY} epochs", "last", "epochs"]
-    return _table("Figures 2 and 4", [*head, "residual", "s"], rows, range(2, 10))
+    return table("Figures 2 and 4", [*head, "residual", "s"], rows, range(2, 10))
 
 
 def _paths(records: Sequence[Record]) -> Table:
     rows = [
         [
-            _name(run),
+            full_name(run),
             METHODS[run["method"]],
             f"{run['n_features']:,}",
             len(run["alphas"]),
@@ -259,26 +198,12 @@ def _paths(records: Sequence[Record]) -> Table:
         for run in of_task(records, "path")
     ]
     head = ["data", "system", "p", "λ", "s, one", "s, all", "times", "difference"]
-    return _table("Several λ at once, two epochs", head, rows, range(2, 8))
-
-
-# --- small parts -------------------------------------------------------------------------------
-
-
-def _table(caption: str, head: list[str], rows: list[Any], numbers: Any) -> Table:
-    return {"caption": caption, "head": head, "rows": rows, "numbers": tuple(numbers)}
-
-
-def _name(run: Record) -> str:
-    kind = data_kind(run)
-    return f"{run['data']['name']} ({kind})" if kind else str(run["data"]["name"])
+    return table("Several λ at once, two epochs", head, rows, range(2, 8))
 
 
 def shown_error(run: Record, value: float) -> str:
     """An error of classes in per cent, or one of stars.
 
-    Examples
-    --------
     >>> shown_error({"score": {"test": {"accuracy": 0.9}}}, 0.1)
     '10.00 %'
     """
@@ -290,7 +215,3 @@ def shown_error(run: Record, value: float) -> str:
 def _strength(run: Record) -> str:
     gamma, alpha = run["chosen"]["gamma"], run["chosen"]["alpha"]
     return f"λ {alpha:g}" + ("" if gamma is None else f", γ {gamma:.3g}")
-
-
-def _or_dash(value: float | None) -> str:
-    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"

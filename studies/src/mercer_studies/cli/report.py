@@ -15,8 +15,6 @@ from mercer.cli.outputs import FIGURE, PAGE, Force, Kind, Output, check_outputs
 if TYPE_CHECKING:
     from mercer_studies.report import Report
 
-__all__ = ["claims_of", "register", "show_verdicts"]
-
 _RECORD = '{"record":"mercer reproduce"'  # start of a file of reduced records
 
 Records = Annotated[

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.options import (
-    Jobs,
-    Json,
-    check_writable_folder,
-    print_json,
-    say,
-)
+from mercer.cli.options import Jobs, Json, check_writable_folder, print_json, say
 from mercer.cli.outputs import FIGURE, Force, Output, check_outputs
 from mercer_studies.cli.report import claims_of, show_verdicts
 
@@ -27,15 +21,12 @@ if TYPE_CHECKING:
     from mercer_studies.report import Report
     from mercer_studies.runner import Outcome, Progress
 
-__all__ = ["register"]
-
 Record = Mapping[str, Any]
 
 PaperName = Annotated[
     str,
     typer.Argument(
-        metavar="PAPER",
-        help="random-binning, tefm, sparse-features, asydsskl or block-descent.",
+        metavar="PAPER", help="random-binning, tefm, sparse-features, asydsskl or block-descent."
     ),
 ]
 Figures = Annotated[
@@ -163,18 +154,10 @@ def reproduce(
     made = build(outcome.records, reference)
     drawn = _draw(made, selected.figures, lines)
     if as_json:
-        print_json(
-            {
-                "record_file": lines,
-                "n_records": len(outcome.records),
-                "n_new": outcome.n_new,
-                "n_failed": made.n_failed,
-                "figures": drawn,
-                "claims": claims_of(made),
-                "left_out": outcome.notes,
-                "limits": limits,
-            }
-        )
+        counts = {"n_records": len(outcome.records), "n_new": outcome.n_new}
+        counts["n_failed"] = made.n_failed
+        said = {"figures": drawn, "claims": claims_of(made), "left_out": outcome.notes}
+        print_json({"record_file": lines, **counts, **said, "limits": limits})
         return
     show_verdicts(made)
     for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
@@ -292,7 +275,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     from mercer_studies.measures import duration
 
     class Doing(ProgressColumn):
-        """What is being done: the column that gives way on a narrow terminal."""
+        """Column of the run's description, which shrinks on a narrow terminal."""
 
         def render(self, task: Task) -> Text:
             return Text(task.description, no_wrap=True, overflow="ellipsis")

@@ -1,17 +1,29 @@
-"""What the random binning paper claims, each with a rule that our records hold or do not."""
+"""Claims of the random binning paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, of_each
+from mercer_studies.claims import (
+    HELD,
+    NOT_HELD,
+    NOT_TESTED,
+    Claim,
+    Decision,
+    Finding,
+    Found,
+    Rule,
+    graded,
+    of_each,
+    overall,
+)
 from mercer_studies.measures import is_lower, median_factor, percent, power_law
 from mercer_studies.queries import (
     METHODS,
+    Record,
     averaged,
     best,
     best_by_size,
@@ -23,11 +35,6 @@ from mercer_studies.queries import (
     paper_name,
 )
 from mercer_studies.random_binning import speedups
-
-__all__ = ["CLAIMS"]
-
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
 
 _RIVALS = ("fourier", "nystroem", "blocks")
 _COLUMNS = 395  # of the paper's example
@@ -45,12 +52,12 @@ def _example(records: Sequence[Record]) -> list[Finding]:
         rows, grids = indices.shape
         one_each = shown["nnz"] == rows * grids and all(len(set(row)) == grids for row in indices)
         near = abs(shown["D"] - _COLUMNS) <= 0.1 * _COLUMNS
-        verdict = (NOT_HELD, PARTLY, HELD)[int(one_each) * (1 + int(near))]
+        verdict = graded(one_each and near, one_each)
         numbers = (
             f"{rows} points, {grids} grids: {shown['D']} bins, {shown['nnz']} ones, "
             f"{shown['D'] / grids:.1f} bins a grid, {percent(grids / shown['D'])} full"
         )
-        found.append(Finding(_name(record), "published", verdict, numbers))
+        found.append(Finding(record["data"]["name"], "published", verdict, numbers))
     return found
 
 
@@ -70,7 +77,7 @@ def _together(runs: Sequence[Record]) -> Found:
         f"rank correlation {alike:.2f}"
     )
     fell = is_lower(test[-1], test[0], rising[0]) and is_lower(train[-1], train[0], rising[0])
-    return (HELD if fell and alike >= 0.8 else PARTLY if fell else NOT_HELD), numbers
+    return graded(fell and alike >= 0.8, fell), numbers
 
 
 def _apart(runs: Sequence[Record]) -> Found:
@@ -84,7 +91,7 @@ def _apart(runs: Sequence[Record]) -> Found:
         f"γ {top['gamma']:g} to {last['gamma']:g}: test {percent(error(top))} to "
         f"{percent(error(last))}, training down to {percent(least)}"
     )
-    return (HELD if worse and perfect else PARTLY if worse or perfect else NOT_HELD), numbers
+    return graded(worse and perfect, worse or perfect), numbers
 
 
 def _cheap(runs: Sequence[Record]) -> Found:
@@ -94,7 +101,7 @@ def _cheap(runs: Sequence[Record]) -> Found:
     seconds = [_seconds(run) for run in sweep]
     ratio = seconds[at] / min(seconds)
     numbers = f"{seconds[at]:.3g} s at the best γ, {ratio:.2f} times the least"
-    return (HELD if ratio <= 2 else PARTLY if ratio <= 5 else NOT_HELD), numbers
+    return graded(ratio <= 2, ratio <= 5), numbers
 
 
 def _slower_with_columns(runs: Sequence[Record]) -> Found:
@@ -108,7 +115,7 @@ def _slower_with_columns(runs: Sequence[Record]) -> Found:
         f"{columns[0]:,} to {columns[-1]:,} bins: {seconds[0]:.3g} to {seconds[-1]:.3g} s, "
         f"rank correlation {alike:.2f}"
     )
-    return (HELD if alike >= 0.8 else PARTLY if alike >= 0.5 else NOT_HELD), numbers
+    return graded(alike >= 0.8, alike >= 0.5), numbers
 
 
 # --- figure 4: over the number of grids ------------------------------------------------------
@@ -127,9 +134,7 @@ def _better_with_grids(runs: Sequence[Record]) -> Found:
         f"the error falls for {percent(falling)} of {len(slopes)} values of γ, median exponent "
         f"{np.median(slopes):.3f}, median R² of the line {np.median(straight):.2f}"
     )
-    if falling >= 0.8:
-        return (HELD if np.median(straight) >= 0.9 else PARTLY), numbers
-    return (PARTLY if falling >= 0.5 else NOT_HELD), numbers
+    return graded(falling >= 0.8 and np.median(straight) >= 0.9, falling >= 0.5), numbers
 
 
 def _memorises(runs: Sequence[Record]) -> Found:
@@ -139,7 +144,7 @@ def _memorises(runs: Sequence[Record]) -> Found:
     least = min(known, key=lambda run: error(run, "train"))
     value = error(least, "train")
     numbers = f"training error {percent(value)} at γ {least['gamma']:g} and R {least['size']}"
-    return (HELD if value <= 0.02 else PARTLY if value <= 0.1 else NOT_HELD), numbers
+    return graded(value <= 0.02, value <= 0.1), numbers
 
 
 # --- figure 5: beside the rivals -------------------------------------------------------------
@@ -157,9 +162,8 @@ def _best_everywhere(runs: Sequence[Record]) -> Found:
         f"first at {len(first)} of {len(sizes)} sizes; the best rival's error is {gains[0]:.2f} "
         f"times that of binning at R {sizes[0]}, {gains[1]:.2f} times at R {sizes[-1]}"
     )
-    if len(first) == len(sizes):
-        return (HELD if len(sizes) == 1 or gains[0] >= gains[1] else PARTLY), numbers
-    return (PARTLY if len(first) >= len(sizes) / 2 else NOT_HELD), numbers
+    always = len(first) == len(sizes) and (len(sizes) == 1 or gains[0] >= gains[1])
+    return graded(always, len(first) >= len(sizes) / 2), numbers
 
 
 def _small_sizes(runs: Sequence[Record]) -> Found:
@@ -176,7 +180,7 @@ def _small_sizes(runs: Sequence[Record]) -> Found:
         f"R {size}: {percent(errors['binning'][size])} against {percent(min(_at(errors, size)))}"
         for size in sizes
     )
-    return (HELD if len(ahead) == len(sizes) else PARTLY if ahead else NOT_HELD), each
+    return graded(len(ahead) == len(sizes), ahead), each
 
 
 def _near_exact(runs: Sequence[Record]) -> Found:
@@ -189,10 +193,10 @@ def _near_exact(runs: Sequence[Record]) -> Found:
     rows, whole = exact.get("rows"), exact["data"].get("n_train")
     part = f" on {rows:,} of {whole:,} rows" if rows and whole and rows < whole else ""
     numbers = f"{percent(ours)} at R {max(sizes)}, the exact kernel {percent(target)}{part}"
-    return (HELD if near else PARTLY if ours <= 1.2 * target else NOT_HELD), numbers
+    return graded(near, ours <= 1.2 * target), numbers
 
 
-def _dearer(cost: Callable[[Record], float]) -> Callable[[Sequence[Record]], Found]:
+def _dearer(cost: Callable[[Record], float]) -> Rule:
     """A rule on how much more of ``cost`` every rival needs for the error of random binning."""
 
     def rule(runs: Sequence[Record]) -> Found:
@@ -203,16 +207,14 @@ def _dearer(cost: Callable[[Record], float]) -> Callable[[Sequence[Record]], Fou
             if not theirs or not ours:
                 continue
             factor, bound = median_factor(list(ours), theirs, cost)
-            verdicts.append(HELD if factor >= 10 else NOT_TESTED if bound else NOT_HELD)
+            verdicts.append(NOT_TESTED if bound and factor < 10 else graded(factor >= 10))
             said.append(f"{METHODS[rival]} {'over ' if bound else ''}{factor:.3g} times")
-        decided = [verdict for verdict in verdicts if verdict != NOT_TESTED]
         if not verdicts:
             return NOT_TESTED, "no rival was run"
-        numbers = ", ".join(said)
-        if not decided:
-            return NOT_TESTED, f"{numbers}: the rivals' largest sizes are too small to tell"
-        held = decided.count(HELD) / len(decided)
-        return (HELD if held == 1 else PARTLY if held > 0 else NOT_HELD), numbers
+        numbers, verdict = ", ".join(said), overall(verdicts)
+        if verdict == NOT_TESTED:
+            numbers += ": the rivals' largest sizes are too small to tell"
+        return verdict, numbers
 
     return rule
 
@@ -228,7 +230,7 @@ def _linear_time(runs: Sequence[Record]) -> Found:
         said.append(f"{METHODS[method]} {slope:.2f}")
     if not good:
         return NOT_TESTED, "fewer than three sizes"
-    verdict = HELD if all(good) else PARTLY if any(good) else NOT_HELD
+    verdict = graded(all(good), any(good))
     return verdict, f"time grows with R to the power: {', '.join(said)}"
 
 
@@ -242,18 +244,16 @@ def _out_of_memory(records: Sequence[Record]) -> list[Finding]:
         needed = f"the kernel matrix of {n:,} rows takes {8 * n * n / 2**30:,.0f} GiB"
         own = [run for run in runs if run["method"] == "exact"]
         failed = [r["failed"] for r in records if "failed" in r and r.get("data_name") == name]
+        verdict = NOT_TESTED
         if any("memory" in sentence for sentence in failed):
-            found.append(Finding(name, "published", HELD, needed))
+            verdict = HELD
         elif runs[0]["data"].get("kind") == "whole" and any(r.get("rows") == n for r in own):
-            found.append(Finding(name, "published", NOT_HELD, f"it was fitted; {needed}"))
-        else:
-            found.append(Finding(name, "published", NOT_TESTED, needed))
+            verdict, needed = NOT_HELD, f"it was fitted; {needed}"
+        found.append(Finding(name, "published", verdict, needed))
     return found
 
 
-def _twice(
-    rule: Callable[[Sequence[Record]], Found],
-) -> Callable[[Sequence[Record]], list[Finding]]:
+def _twice(rule: Rule) -> Decision:
     """A rule on the runs of figure 5 as published, and on the means over the seeds of fair runs."""
     published = of_each(rule, figure=5, protocol="published")
     fair = of_each(lambda runs: rule(averaged(runs)), figure=5, protocol="fair")
@@ -373,9 +373,6 @@ CLAIMS = (
 """The claims of figures 2 to 6."""
 
 
-# --- small parts -----------------------------------------------------------------------------
-
-
 def _sweep(runs: Iterable[Record]) -> tuple[list[Record], int]:
     """The runs over γ, and where the test error is least."""
     sweep = gamma_sweep(runs)
@@ -418,10 +415,6 @@ def _rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     if len(set(a)) == 1 or len(set(b)) == 1:
         return 0.0
     return float(spearmanr(a, b).statistic)
-
-
-def _name(record: Record) -> str:
-    return str(record["data"]["name"])
 
 
 def _seconds(record: Record) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mercer_studies.queries import (
+    Record,
     best_by_size,
     by_data,
     data_kind,
@@ -19,8 +19,6 @@ from mercer_studies.queries import (
     select,
 )
 
-__all__ = ["LOST_LAST", "SIZES", "Beside", "comparison"]
-
 SIZES = (64, 256, 1024)
 """Numbers of components that are compared, where we ran them."""
 
@@ -30,46 +28,32 @@ ends at 96.40 %, which is the share of the rows of all other classes, where ours
 
 _POINT, _SHARE = 0.01, 0.03  # near: within one point of accuracy, or 3 % of the relative error
 
-Record = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Beside:
     """One number of ours and the authors' for it.
 
-    Parameters
-    ----------
-    data, kind : str
-        Name of our data, and what part of the paper's was fitted ("" for the same whole set).
-    method : str
-    size : int or None
-    regression : bool
-        Whether the scores are relative errors, not accuracies.
-    ours, theirs : float
-        Test scores, γ picked by them as the authors did.
-    like_theirs : float
-        Our score with the flaw of theirs, if there is one: what theirs is compared with.
-    gammas : tuple of float
-        Ours and theirs, 1/σ for the methods that have a σ.
-    columns : tuple of int or None
-        Bins over training and test rows at *their* γ, ours and theirs; None where we did not run
-        it. Equal numbers mean equally scaled inputs.
+    ``data``, ``kind``: name of our data, and what part of the paper's was fitted ("" for the same
+    whole set); ``ours``, ``theirs``: test scores, γ picked by them as the authors did;
+    ``like_theirs``: our score with the flaw of theirs, if there is one: what theirs is compared
+    with; ``columns``: bins over training and test rows at *their* γ, ours and theirs; None where we
+    did not run it. Equal numbers mean equally scaled inputs.
     """
 
     data: str
     kind: str
     method: str
     size: int | None
-    regression: bool
+    regression: bool  # whether the scores are relative errors, not accuracies
     ours: float
     theirs: float
     like_theirs: float
-    gammas: tuple[float, float]
+    gammas: tuple[float, float]  # ours and theirs, 1/σ for the methods that have a σ
     columns: tuple[int, int] | None
 
     @property
     def better(self) -> float:
-        """How much better ours is: points of accuracy, or the share by which the error is less."""
+        """Advantage of ours: points of accuracy, or the share by which the error is less."""
         if self.regression:
             return 1.0 - self.like_theirs / self.theirs
         return self.like_theirs - self.theirs
@@ -86,27 +70,8 @@ class Beside:
 def comparison(records: Iterable[Record], reference: Iterable[Record]) -> list[Beside]:
     """Our published-protocol runs beside the authors' points for the same data.
 
-    Stand-ins and generated data have no counterpart and are left out.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-    reference : iterable of mapping
-        From ``read_reference``.
-
-    Returns
-    -------
-    list of Beside
-        By data set, then method, then size.
-
-    Examples
-    --------
-    >>> data = {"name": "toy", "paper_name": "toy", "kind": "whole"}
-    >>> run = {"data": data, "protocol": "published", "figures": [5], "method": "binning"}
-    >>> run |= {"size": 64, "gamma": 1.0, "score": {"test": {"accuracy": 0.9}}}
-    >>> [beside] = comparison([run], [{**run, "score": {"test": {"accuracy": 0.8}}}])
-    >>> beside.verdict
-    'better'
+    Stand-ins and generated data have no counterpart and are left out. ``reference``: from
+    ``read_reference``. By data set, then method, then size.
     """
     theirs = by_data(point for point in reference if 5 in point["figures"])
     found = []
@@ -150,7 +115,7 @@ def _like_theirs(record: Record) -> float:
 
 
 def _part(record: Record) -> str:
-    """That not all training rows were fitted, as with the exact kernel on large data."""
+    """Remark that not all training rows were fitted, as with the exact kernel on large data."""
     fitted, whole = record.get("rows"), record["data"].get("n_train")
     return f"{fitted:,} of {whole:,} rows" if fitted and whole and fitted < whole else ""
 

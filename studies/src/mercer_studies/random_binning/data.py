@@ -16,23 +16,15 @@ from mercer_studies.independent_blocks import indicators
 from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn
 
-__all__ = ["Loaded", "Source", "load"]
-
 
 @dataclass(frozen=True)
 class Source(sources.Source):
     """One data set as the study declares it.
 
-    Parameters
-    ----------
-    window : tuple of float
-        The γ of random binning beyond the figure that goes through all.
-    outputs : int, default=1
-    train_rows : int or None, default=None
-        Use so many of the training rows, as the paper does; None takes all.
-    largest : mapping, optional
-        Largest size of a method that is worth its time here at less than the paper's scale; of
-        "exact" and "search" the most rows for the exact kernel, and while its γ is looked for.
+    ``window``: the γ of random binning beyond the figure that goes through all; ``train_rows``: use
+    so many of the training rows, as the paper does; None takes all; ``largest``: largest size of a
+    method that is worth its time here at less than the paper's scale; of "exact" and "search" the
+    most rows for the exact kernel, and while its γ is looked for.
     """
 
     window: tuple[float, ...] = ()
@@ -49,14 +41,8 @@ class Source(sources.Source):
 class Loaded(sources.Loaded):
     """A data set as the runs want it.
 
-    Attributes
-    ----------
-    task : str
-    n_jobs : int or None
-    raw, scaled : Split
-        Inputs as they came, and scaled as the source says.
-    is_series : bool
-        Whether neighbouring rows resemble each other.
+    ``raw``, ``scaled``: inputs as they came, and scaled as the source says; ``is_series``: whether
+    neighbouring rows resemble each other.
     """
 
     source: Source
@@ -73,7 +59,7 @@ class Loaded(sources.Loaded):
 
     @cached_property
     def targets(self) -> NDArray:
-        """What a square loss is fitted to: responses, or ±1 in one column per class."""
+        """Targets of the square loss: responses, or ±1 in one column per class."""
         if self.task == "regression":
             return np.asarray(self.raw.y_train, dtype=np.float64)
         targets = indicators(self.raw.y_train)[1]
@@ -95,7 +81,7 @@ class Loaded(sources.Loaded):
         return found | {"accuracy_without_last": accuracy(y, without_last)}
 
     def with_rows(self, rows: int) -> Loaded:
-        """The same data with so many training rows, drawn at random; all else stays."""
+        """Copy of the data with ``rows`` training rows drawn at random."""
         n = self.raw.X_train.shape[0]
         kept = np.sort(drawn(n, rows))
         y = self.raw.y_train[kept]
@@ -106,13 +92,7 @@ class Loaded(sources.Loaded):
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     data = source.data()
     parts = data.split(source.test_share)
     n = parts.X_train.shape[0]

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figure2", "figure3", "figure4", "figure5", "theorem1", "theorem_runs"]
-
 _TEST, _TRAIN, _THEIRS = "#D55E00", "#0072B2", "#8c8c8c"
 _COLUMNS, _MOST_CURVES = 3, 7
 _HIGHEST = 2.0  # of a bound that is drawn; an empty model has 0.5
@@ -53,26 +51,7 @@ _HIGHEST = 2.0  # of a bound that is drawn; an empty model has 0.5
 def figure2(records: Iterable[Record]) -> Figure:
     """The example: which bin each point falls into on every grid, and the kernel this makes.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-        Among them the example; the first one is drawn.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If there is no example among the records.
-
-    Examples
-    --------
-    >>> example = {"rows": 3, "indices": [[0, 2], [0, 3], [1, 3]], "D": 4, "nnz": 6}
-    >>> record = {"protocol": "example", "size": 2, "example": {**example, "kappa_bar": 2.0}}
-    >>> [panel.get_xlabel() for panel in figure2([record]).axes[:2]]
-    ['bin', 'point']
+    ``records``: among them the example; the first one is drawn.
     """
     record = next((r for r in records if r.get("example")), None)
     if record is None:
@@ -106,29 +85,7 @@ def figure2(records: Iterable[Record]) -> Figure:
 def figure3(records: Iterable[Record], reference: Iterable[Record] | None = None) -> Figure:
     """Error and training time against γ at one number of grids, a column for each data set.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    reference : iterable of mapping, optional
-        The authors' points in the shape of records; drawn in grey.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> score = {"test": {"accuracy": 0.9}, "train": {"accuracy": 0.95}}
-    >>> data = {"name": "toy", "n_train": 90}
-    >>> run = {"figures": [3], "protocol": "published", "method": "binning", "size": 8}
-    >>> run |= {"gamma": 1.0, "score": score, "seconds": {"fit": 0.1}, "data": data}
-    >>> len(figure3([run]).axes)
-    2
+    ``reference``: the authors' points in the shape of records; drawn in grey.
     """
     records, theirs = list(records), list(reference or ())
     every = by_data(select(records, protocol="published"))
@@ -152,29 +109,7 @@ def figure3(records: Iterable[Record], reference: Iterable[Record] | None = None
 def figure4(records: Iterable[Record], reference: Iterable[Record] | None = None) -> Figure:
     """Error against the number of grids, a curve for each of up to seven γ, test beside training.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    reference : iterable of mapping, optional
-        The authors' points in the shape of records; drawn hollow.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> score = {"test": {"accuracy": 0.9}, "train": {"accuracy": 0.95}}
-    >>> data = {"name": "toy", "n_train": 90}
-    >>> run = {"figures": [4], "protocol": "published", "method": "binning", "size": 8}
-    >>> run |= {"gamma": 1.0, "score": score, "seconds": {"fit": 0.1}, "data": data}
-    >>> [panel.get_ylabel() for panel in figure4([run]).axes]
-    ['test error, %', 'training error, %']
+    ``reference``: the authors' points in the shape of records; drawn hollow.
     """
     found = _published(records, 4)
     theirs = list(reference or ())
@@ -200,31 +135,10 @@ def figure5(
 ) -> Figure:
     """Random binning beside its rivals, a row for each data set: error, time and memory.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    reference : iterable of mapping, optional
-        The authors' points in the shape of records; drawn hollow, and only for ``published``.
-    protocol : {"published", "fair"}, default="published"
-        ``published``: the test error picks γ of random binning at each size, as in the paper.
-        ``fair``: settings were chosen on a validation part; bars show the deviation over seeds.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure and protocol.
-
-    Examples
-    --------
-    >>> data = {"name": "toy", "n_train": 90}
-    >>> run = {"figures": [5], "protocol": "fair", "method": "binning", "size": 8, "data": data}
-    >>> run |= {"score": {"test": {"accuracy": 0.9}}, "seconds": {"fit": 0.1}, "stored_per_row": 8}
-    >>> len(figure5([run], protocol="fair").axes)
-    4
+    ``reference``: the authors' points in the shape of records; drawn hollow, and only for
+    ``published``; ``protocol``: "published" or "fair", ``published``: the test error picks γ of
+    random binning at each size, as in the paper. ``fair``: settings were chosen on a validation
+    part; bars show the deviation over seeds.
     """
     runs = select(records, figure=5, protocol=protocol)
     if not runs:
@@ -247,8 +161,6 @@ def figure5(
 def theorem_runs(records: Iterable[Record]) -> list[Record]:
     """The runs beside the bound of theorem 1.
 
-    Examples
-    --------
     >>> theorem_runs([{"protocol": "theorem", "failed": "no memory."}])
     []
     """
@@ -258,21 +170,6 @@ def theorem_runs(records: Iterable[Record]) -> list[Record]:
 def theorem1(records: Iterable[Record]) -> Figure:
     """The l1 objective as grids are drawn, and what theorem 1 allows its mean.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
     >>> run = {"protocol": "theorem", "data": {"name": "toy"}, "rows": 90, "gamma": 1.0}
     >>> run |= {"start": 0.5, "kappa": 2.0, "exact": {"objective": 0.2, "norm": 1.0}}
     >>> run["course"] = {"grids": [1, 2], "objectives": [[0.4, 0.3]]}
@@ -444,8 +341,6 @@ def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None
         level = float(np.mean(own)) if exact["protocol"] == "fair" else y(exact)
         axes.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1.8)
 
-
-# --- small parts -----------------------------------------------------------------------------
 
 _PARTS = {"test": "test error", "train": "training error"}
 

@@ -24,8 +24,6 @@ from mercer_studies.independent_blocks import BLOCKS, IndependentBlocks
 from mercer_studies.random_binning.data import Loaded
 from mercer_studies.timing import Stopwatch, repeated
 
-__all__ = ["FAIR", "LAM_N", "MAX_ITER", "TOL", "example", "fair", "kernel_of", "published"]
-
 LAM_N = 0.01
 """λ of the paper's experiments: (ZᵀZ + λI) w = Zᵀy, whatever the number of rows."""
 
@@ -43,7 +41,7 @@ _MAPS: dict[str, Callable[..., FeatureMap]] = {
 
 @dataclass
 class _Fit:
-    """What came of a fit: responses on both parts, and how long its phases took."""
+    """Results of a fit: responses on both parts, and seconds of its phases."""
 
     train: NDArray
     test: NDArray
@@ -64,8 +62,6 @@ def kernel_of(method: str) -> str:
     letter then has 93.22 % to the last digit, and the product kernel does clearly better than the
     authors' lines on cadata.
 
-    Examples
-    --------
     >>> kernel_of("binning"), kernel_of("exact")
     ('laplacian', 'exponential')
     """
@@ -79,24 +75,9 @@ def published(
 
     Random binning takes the targets as they are and solves by plain conjugate gradients from zero;
     its rivals have another kernel (see ``kernel_of``), centre the targets and solve by a Cholesky
-    factorisation.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier", "nystroem", "blocks", "exact"}
-    size : int or None
-        Grids, columns, landmarks or least rows of a block; None for the exact kernel.
-    gamma : float
-        For inputs as the source scales them.
-    seed : int
-    rows : int or None
-        Fit so many training rows, drawn at random; None takes all.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    factorisation. ``method``: "binning", "fourier", "nystroem", "blocks" or "exact"; ``size``:
+    grids, columns, landmarks or least rows of a block; None for the exact kernel; ``gamma``: for
+    inputs as the source scales them.
     """
     if rows is not None and rows < loaded.scaled.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
@@ -186,12 +167,7 @@ def _by_blocks(loaded: Loaded, size: int | None, gamma: float, seed: int) -> _Fi
 
 def _joint_columns(loaded: Loaded, size: int, gamma: float, seed: int) -> int:
     """Distinct bins of training and test rows together, which is what the paper counts."""
-    map_ = RandomBinning(
-        gamma=gamma,
-        n_components=size,
-        random_state=seed,
-        n_jobs=loaded.n_jobs,
-    )
+    map_ = RandomBinning(gamma=gamma, n_components=size, random_state=seed, n_jobs=loaded.n_jobs)
     return map_.fit(np.concatenate([loaded.scaled.X_train, loaded.scaled.X_test])).n_features_out_
 
 
@@ -218,22 +194,9 @@ def fair(
 ) -> dict[str, Any]:
     """One fit after a choice of γ and α on a validation part of the training rows.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier", "nystroem", "blocks", "exact"}
-    size : int or None
-    seed : int
-        Decides the validation part and the map.
-    rows : int or None
-        Fit so many training rows, drawn at random; None takes all.
-    selection_rows : int
-        At most so many rows are fitted, and as many validated on, while choosing.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    ``method``: "binning", "fourier", "nystroem", "blocks" or "exact"; ``seed``: decides the
+    validation part and the map; ``selection_rows``: at most so many rows are fitted, and as many
+    validated on, while choosing.
     """
     if rows is not None and rows < loaded.raw.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
@@ -269,7 +232,7 @@ def fair(
 
 
 def _of_model(fit: _Fit, loaded: Loaded) -> dict[str, Any]:
-    """What a record says of a fitted estimator."""
+    """Entries of a record on a fitted estimator."""
     model = fit.extra["model"]
     raw = loaded.raw
     return {
@@ -309,14 +272,7 @@ def _fit_fairly(loaded: Loaded, method: Method, choice: Choice, seed: int) -> _F
 def example(loaded: Loaded, *, rows: int, size: int, columns: int, seed: int) -> dict[str, Any]:
     """A small Z to look at: γ is the one that gives about so many columns.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    rows, size : int
-        Training rows and grids.
-    columns : int
-        Number of columns to come near to.
-    seed : int
+    ``rows``, ``size``: training rows and grids; ``columns``: number of columns to come near to.
     """
     X = loaded.scaled.X_train[:rows]
 

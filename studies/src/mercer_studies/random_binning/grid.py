@@ -1,12 +1,10 @@
-"""What the study runs: data sets, sizes and γ at three scales."""
+"""Data sets, sizes and γ of the study at three scales."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mercer_studies.random_binning.data import Source
-
-__all__ = ["FIGURES", "GAMMAS", "PROTOCOLS", "RIVALS", "SCALES", "SIZES", "SOURCES", "Scale"]
 
 GAMMAS = (
     *(0.01, 0.03, 0.1, 0.14, 0.19, 0.28, 0.39, 0.56, 0.79, 1.12),
@@ -59,45 +57,26 @@ SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the study to run.
+    """Sizes and data sets of a run of the study.
 
-    Parameters
-    ----------
-    datasets : tuple of str
-    sizes, rival_sizes, fair_sizes : tuple of int
-        Of random binning and of its rivals as published, and of all under the fair protocol.
-    gammas : tuple of float
-        For the figure over γ and for the exact kernel.
-    whole_grid : bool
-        Whether every γ is run at every size, instead of the window of the data set.
-    sweep_size : int
-        Grids of the figure over γ.
-    exact_rows : int
-        At most so many training rows for the exact kernel.
-    sigma_rows : int
-        At most so many while its γ is looked for.
-    selection_rows : int
-        At most so many while settings are chosen under the fair protocol.
-    seeds : tuple of int
-        Of the fair protocol.
-    limited : bool
-        Whether the declared limits of the data sets hold.
-    theorem_rows, theorem_grids, theorem_trials : int
-        Training rows, grids and trials beside the bound of theorem 1.
+    ``sizes``, ``rival_sizes``, ``fair_sizes``: of random binning and of its rivals as published,
+    and of all under the fair protocol; ``whole_grid``: whether every γ is run at every size,
+    instead of the window of the data set; ``theorem_rows``, ``theorem_grids``, ``theorem_trials``:
+    training rows, grids and trials beside the bound of theorem 1.
     """
 
     datasets: tuple[str, ...]
     sizes: tuple[int, ...] = SIZES
     rival_sizes: tuple[int, ...] = SIZES
     fair_sizes: tuple[int, ...] = (16, 64, 256, 1024)
-    gammas: tuple[float, ...] = GAMMAS
+    gammas: tuple[float, ...] = GAMMAS  # for the figure over γ and for the exact kernel
     whole_grid: bool = False
-    sweep_size: int = 128
-    exact_rows: int = 10_500
-    sigma_rows: int = 2_000
-    selection_rows: int = 2_000
-    seeds: tuple[int, ...] = (0, 1, 2)
-    limited: bool = True
+    sweep_size: int = 128  # grids of the figure over γ
+    exact_rows: int = 10_500  # at most so many training rows for the exact kernel
+    sigma_rows: int = 2_000  # at most so many while its γ is looked for
+    selection_rows: int = 2_000  # at most so many while settings are chosen under the fair protocol
+    seeds: tuple[int, ...] = (0, 1, 2)  # of the fair protocol
+    limited: bool = True  # whether the declared limits of the data sets hold
     theorem_rows: int = 1000
     theorem_grids: int = 32
     theorem_trials: int = 3

@@ -1,12 +1,11 @@
-"""What the report says of the random binning paper besides the numbers."""
+"""Text of the report on the random binning paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mercer_studies.blocks import Shown
-from mercer_studies.page import Page
+from mercer_studies.page import Page, Table, table
 from mercer_studies.queries import METHODS, Record, by_data, select
 from mercer_studies.random_binning import figures as plots
 from mercer_studies.random_binning import speedup_figures as parallel
@@ -17,8 +16,6 @@ from mercer_studies.random_binning.reference import read_reference
 from mercer_studies.random_binning.summary import shows
 from mercer_studies.random_binning.summary import tables as measured
 from mercer_studies.sources import names_in_paper
-
-__all__ = ["PAGE"]
 
 _THEIRS = " Hollow marks are the authors' points."
 
@@ -140,26 +137,20 @@ def _beside_rivals(
     ]
 
 
-def _tables(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
+def _tables(records: Sequence[Record], reference: Sequence[Record]) -> list[Table]:
     """Our numbers beside theirs: random binning, then the others."""
     rows = comparison(records, reference)
     parts = (
         ("Random binning, γ picked by the test part as the authors did", True),
         ("The other methods", False),
     )
-    return [
-        {
-            "caption": caption,
-            "head": [
-                *("data", "method", "size", "ours", "theirs", "difference", "verdict"),
-                *("our γ", "their γ", "bins at their γ, ours / theirs"),
-            ],
-            "rows": [_row(row) for row in rows if (row.method == "binning") == binning],
-            "numbers": (2, 3, 4, 5, 7, 8, 9),
-            "verdict": 6,
-        }
-        for caption, binning in parts
-    ]
+    head = ["data", "method", "size", "ours", "theirs", "difference", "verdict"]
+    head += ["our γ", "their γ", "bins at their γ, ours / theirs"]
+    found = []
+    for caption, binning in parts:
+        own = [_row(row) for row in rows if (row.method == "binning") == binning]
+        found.append(table(caption, head, own, (2, 3, 4, 5, 7, 8, 9), verdict=6))
+    return found
 
 
 def _row(row: Beside) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,12 +19,10 @@ from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent, Result
 from mercer.solvers.coordinate import eso_factor
-from mercer_studies.plans import Loading
+from mercer_studies.plans import Loading, called
 from mercer_studies.random_binning.data import Loaded, Source, load
-from mercer_studies.runner import Cell, Record, Stage
+from mercer_studies.runner import Cell, Stage
 from mercer_studies.simulators import simulate_rounds
-
-__all__ = ["FIGURE", "PARALLEL", "PROTOCOL", "Parallel", "measured", "simulated", "stages"]
 
 FIGURE = 6
 PROTOCOL = "parallel"
@@ -42,26 +39,12 @@ _MOST_RUNS = 7
 
 @dataclass(frozen=True)
 class Parallel:
-    """What Figure 6 is made from.
+    """Sizes of the runs of Figure 6.
 
-    Parameters
-    ----------
-    datasets : tuple of str
-    rows, size : int
-        Rows of the measured runs; grids of random binning, and random Fourier features, so that
-        both matrices have as many entries.
-    few_rows, few_grids, few_columns : int
-        Rows, grids and Fourier features of the simulated ones.
-    taus : tuple of int
-        Processors that are simulated.
-    draws : int
-        Simulated runs that a number of rounds is the mean of.
-    epochs : int
-        A simulated run on one processor ends after so many steps for every column.
-    tol : float, default=1e-3
-        Relative duality gap that the measured runs go to.
-    budget : float, default=6.0
-        Runs are timed again, all numbers of threads in turn, while that has taken fewer seconds.
+    ``rows``, ``size``: rows of the measured runs; grids of random binning, and random Fourier
+    features, so that both matrices have as many entries; ``few_rows``, ``few_grids``,
+    ``few_columns``: rows, grids and Fourier features of the simulated ones; ``budget``: runs are
+    timed again, all numbers of threads in turn, while that has taken fewer seconds.
     """
 
     datasets: tuple[str, ...]
@@ -70,10 +53,10 @@ class Parallel:
     few_rows: int = 500
     few_grids: int = 16
     few_columns: int = 100
-    taus: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    draws: int = 3
-    epochs: int = 200
-    tol: float = 1e-3
+    taus: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)  # processors that are simulated
+    draws: int = 3  # simulated runs that a number of rounds is the mean of
+    epochs: int = 200  # a simulated run on one processor ends after so many steps for every column
+    tol: float = 1e-3  # relative duality gap that the measured runs go to
     budget: float = 6.0
 
 
@@ -118,28 +101,13 @@ def measured(
 ) -> dict[str, Any]:
     """Seconds of coordinate descent with one thread, and with several.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier"}
-    mode : {"async", "safe", "auto"}
-        How threads share the columns: without waiting for each other, by safe steps, or a whole
-        grid at once; see :class:`mercer.solvers.CoordinateDescent`.
-    taus : sequence of int
-        Threads; they take turns, so that a change of the machine's pace falls on all of them.
-    rows, size : int
-        Training rows; grids, or Fourier features.
-    gamma : float
-    seed : int
-    tol : float
-        Relative duality gap to reach.
-    budget : float, default=0.0
-        Seconds after which no further turn is begun.
-
-    Returns
-    -------
-    dict
-        The results of a record; ``curve`` has the median seconds of every number of threads.
+    ``method``: "binning" or "fourier"; ``mode``: "async", "safe" or "auto", how threads share the
+    columns: without waiting for each other, by safe steps, or a whole grid at once; see
+    :class:`mercer.solvers.CoordinateDescent`; ``taus``: threads; they take turns, so that a change
+    of the machine's pace falls on all of them; ``rows``, ``size``: training rows; grids, or Fourier
+    features; ``tol``: relative duality gap to reach; ``budget``: seconds after which no further
+    turn is begun. Returns the results of a record; ``curve`` has the median seconds of every number
+    of threads.
     """
     problem = _problem(loaded, method, np.float32, rows, size, gamma, seed)
     runs: dict[int, list[float]] = {tau: [] for tau in taus}
@@ -185,29 +153,13 @@ def simulated(
 ) -> dict[str, Any]:
     """Rounds of coordinate descent in which τ random columns move at once.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"binning", "fourier"}
-    mode : {"safe", "strict", "plain"}
-        See :func:`mercer_studies.simulators.simulate_rounds`.
-    taus : sequence of int
-        Processors, one first.
-    rows, size : int
-        Training rows; grids, or Fourier features.
-    gamma : float
-    seed : int
-    epochs : int
-        On one processor a run ends after so many steps for every column, on several after twice the
-        rounds of one.
-    draws : int, default=1
-        Runs, each with columns drawn anew, that a number of rounds is the mean of.
-
-    Returns
-    -------
-    dict
-        The results of a record; ``curve`` has for every τ the ``rounds`` to within a hundredth of
-        the way to the minimum, None where it was not reached.
+    ``method``: "binning" or "fourier"; ``mode``: "safe", "strict" or "plain", see
+    :func:`mercer_studies.simulators.simulate_rounds`; ``taus``: processors, one first; ``rows``,
+    ``size``: training rows; grids, or Fourier features; ``epochs``: on one processor a run ends
+    after so many steps for every column, on several after twice the rounds of one; ``draws``: runs,
+    each with columns drawn anew, that a number of rounds is the mean of. Returns the results of a
+    record; ``curve`` has for every τ the ``rounds`` to within a hundredth of the way to the
+    minimum, None where it was not reached.
     """
     problem = _problem(loaded, method, np.float64, rows, size, gamma, seed)
     since = perf_counter()
@@ -266,11 +218,7 @@ def _problem(
     X = some.scaled.X_train.astype(dtype)
     kind = RandomBinning if method == "binning" else RandomFourier
     map_: FeatureMap = kind(
-        kernel="laplacian",
-        gamma=gamma,
-        n_components=size,
-        random_state=seed,
-        n_jobs=loaded.n_jobs,
+        kernel="laplacian", gamma=gamma, n_components=size, random_state=seed, n_jobs=loaded.n_jobs
     )
     design = map_.fit_design(X) if method == "binning" else Dense(map_.fit_transform(X))
     loss = Squared() if loaded.task == "regression" else SquaredHinge()
@@ -289,7 +237,7 @@ def _target(loaded: Loaded) -> NDArray:
 
 
 def _about(loaded: Loaded, problem: Problem, taus: Sequence[int]) -> dict[str, Any]:
-    """What a record says of data and columns, and the speed-up that the theory guarantees."""
+    """Entries of a record on data and columns, and the speed-up that the theory guarantees."""
     n, n_columns = problem.design.shape
     omega = max(1, int(np.diff(problem.design.tocsr().indptr).max(initial=1)))
     widths = [min(tau, n_columns) for tau in taus]
@@ -311,21 +259,8 @@ def stages(
 ) -> list[Stage]:
     """A stage for every data set: threads there are, then processors that are simulated.
 
-    Parameters
-    ----------
-    sources : sequence of Source
-        All that are declared.
-    wanted : sequence of str
-        Names of data sets; empty for those of the scale.
-    scale : str
-    n_jobs : int or None
-        Most threads; None means all cores.
-
-    Examples
-    --------
-    >>> from mercer_studies.random_binning.grid import SOURCES
-    >>> [stage.name for stage in stages(list(SOURCES.values()), (), "tiny", 1)]
-    ['generated-regression, threads']
+    ``sources``: all that are declared; ``wanted``: names of data sets; empty for those of the
+    scale; ``n_jobs``: most threads; None means all cores.
     """
     plan = PARALLEL[scale]
     names = wanted or plan.datasets
@@ -334,12 +269,8 @@ def stages(
 
 def _stage(source: Source, plan: Parallel, n_jobs: int | None) -> Stage:
     gamma, n = source.window[len(source.window) // 2], source.shape()[0]
-    common: dict[str, Any] = {
-        "protocol": PROTOCOL,
-        "data_name": source.name,
-        "inputs": source.inputs,
-        "test_share": source.test_share,
-    }
+    common: dict[str, Any] = {"protocol": PROTOCOL, "data_name": source.name}
+    common |= {"inputs": source.inputs, "test_share": source.test_share}
     fit: dict[str, Any] = {"gamma": gamma, "seed": 0}
     threads = {"taus": _doubled(n_threads(n_jobs)), "rows": min(plan.rows, n), "size": plan.size}
     threads |= {**fit, "tol": plan.tol, "budget": plan.budget}
@@ -369,7 +300,7 @@ def _cell(kind: str, common: dict[str, Any], settings: dict[str, Any], cost: flo
     run = measured if kind == "measured" else simulated
     return Cell(
         {**common, "kind": kind, **settings},
-        partial(_run, run, settings),
+        called(run, settings),
         cost,
         f"{METHODS[method]}, {mode} steps, {kind}",
         kind=f"{kind} {method} {mode}",
@@ -377,15 +308,9 @@ def _cell(kind: str, common: dict[str, Any], settings: dict[str, Any], cost: flo
     )
 
 
-def _run(run: Any, settings: dict[str, Any], loaded: Loaded) -> Record:
-    return run(loaded, **settings)
-
-
 def _doubled(most: int) -> list[int]:
     """1, 2, 4, ... and the most.
 
-    Examples
-    --------
     >>> _doubled(6)
     [1, 2, 4, 6]
     """

@@ -12,8 +12,6 @@ from mercer_studies.random_binning.data import Source, load
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, RIVALS, SCALES, SOURCES, Scale
 from mercer_studies.runner import Cell, Record, Stage
 
-__all__ = ["stages"]
-
 _EXAMPLE = {"rows": 200, "size": 10, "columns": 395, "seed": 0}
 """The paper's Figure 2: 200 rows, 10 grids, 395 columns."""
 
@@ -27,29 +25,11 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     Every data set comes as published first, quick sets before slow ones; then the processors of
     Figure 6; then every set on equal terms. Of a set random binning and the exact kernel come
     first, because the best γ of the exact kernel is that of the rivals.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(2,)))
-    >>> [stage.name for stage in found]
-    ['example']
     """
     scale = selected.scale_of(SCALES)
     protocols = selected.protocols or PROTOCOLS
     figures = selected.figures or FIGURES
-    plans = [
-        _Plan(SOURCES[name], scale, figures, selected.n_jobs)
-        for name in names_of(SOURCES, scale.datasets, selected)
-    ]
+    plans = _Plan.each(names_of(SOURCES, scale.datasets, selected), scale, selected)
     found: list[Stage] = []
     if 2 in figures:
         found.append(_example(selected.n_jobs))
@@ -68,15 +48,18 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
 class _Plan(Plan):
     """Random binning, its rivals and the exact kernel under both protocols, and theorem 1."""
 
-    def __init__(self, source: Source, scale: Scale, figures: Sequence[int], n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale, self._figures = scale, set(figures)
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
+
+    def __init__(self, source: Source, scale: Scale, selected: Selected):
+        super().__init__(source, scale, selected)
+        self._figures = set(selected.figures or FIGURES)
         self._largest = source.largest if scale.limited else {}
         self._exact_rows = self._rows_within("exact", scale.exact_rows)
         self._sigma_rows = self._rows_within("search", scale.sigma_rows)
 
     def published(self) -> list[Stage]:
-        """As the paper does it; nothing where no figure asks for it."""
+        """Stages of the published protocol; none if no figure needs them."""
         steps: list[Callable[[Sequence[Record]], list[Cell]]] = []
         if self._figures & {3, 4, 5}:
             steps.append(self._binning)
@@ -93,7 +76,7 @@ class _Plan(Plan):
         return Stage(f"{self.name}, equal terms", self._equal, self._load)
 
     def limits(self) -> list[str]:
-        """What is left out, in a sentence each."""
+        """Sentences on data left out."""
         found = []
         if self._exact_rows is not None and self._figures & {3, 5}:
             found.append(
@@ -152,12 +135,8 @@ class _Plan(Plan):
         """Theorem 1, at the middle of the window."""
         scale, window = self._scale, self.source.window
         rows, grids = self.at_most(scale.theorem_rows), scale.theorem_grids
-        settings: dict[str, Any] = {
-            "gamma": window[len(window) // 2],
-            "rows": rows,
-            "n_grids": grids,
-            "n_trials": scale.theorem_trials,
-        }
+        settings: dict[str, Any] = {"gamma": window[len(window) // 2], "rows": rows}
+        settings |= {"n_grids": grids, "n_trials": scale.theorem_trials}
         return [
             Cell(
                 {
@@ -236,12 +215,8 @@ class _Plan(Plan):
     def _fair(self, method: str, size: int | None, seed: int) -> Cell:
         selection_rows = self._scale.selection_rows
         rows = self._exact_rows if method == "exact" else None
-        settings: dict[str, Any] = {
-            "method": method,
-            "size": size,
-            "seed": seed,
-            "selection_rows": selection_rows,
-        }
+        settings: dict[str, Any] = {"method": method, "size": size, "seed": seed}
+        settings |= {"selection_rows": selection_rows}
         tried = 13 * self._cost(method, size, min(selection_rows, self._n))
         of = "" if size is None else f" {size}"
         return Cell(
@@ -256,7 +231,7 @@ class _Plan(Plan):
     # -- both ------------------------------------------------------------------------------------
 
     def _common(self, protocol: str, inputs: str, rows: int | None) -> dict[str, Any]:
-        """What determines a run, whatever its method."""
+        """Settings of a run that do not depend on its method."""
         return {
             "protocol": protocol,
             "data_name": self.name,

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["read_reference"]
-
 _COLUMNS = ("figure", "method", "dataset", "split", "R", "D", "sigma_column", "perf")
 _FIGURES = {"fig3+fig4": (3, 4), "fig5": (5,)}
 _METHODS = {
@@ -24,37 +22,12 @@ _REGRESSIONS = ("cadata", "census")  # a relative error stands there, elsewhere 
 def read_reference(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The points of the authors' figures as records, training and test part of a fit in one.
 
-    Parameters
-    ----------
-    path : str or path-like
-        CSV with the columns ``figure, method, dataset, split, R, D, sigma_column, perf`` and, where
-        known, ``train_time_s, test_time_s``. For random binning ``sigma_column`` is γ, for the
-        other methods 1/γ. ``perf`` is the share of right classes in per cent, or for the
-        regressions (cadata, census) the relative error.
-
-    Returns
-    -------
-    list of dict
-        With ``data``, ``method``, ``size``, ``gamma``, ``score``, ``seconds``, ``n_features`` and
-        ``n_features_joint`` as in our records; ``protocol`` is ``"published"``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not such a table; the line is named.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> head = "figure,method,dataset,split,R,D,sigma_column,perf"
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "points.csv")
-    ...     _ = path.write_text(f"{head}\\nfig5,FOURIER,mnist,test,64,64,32,75\\n")
-    ...     [point] = read_reference(path)
-    >>> point["gamma"], point["score"]
-    (0.03125, {'test': {'accuracy': 0.75}})
+    ``path``: CSV with the columns ``figure, method, dataset, split, R, D, sigma_column, perf`` and,
+    where known, ``train_time_s, test_time_s``. For random binning ``sigma_column`` is γ, for the
+    other methods 1/γ. ``perf`` is the share of right classes in per cent, or for the regressions
+    (cadata, census) the relative error. With ``data``, ``method``, ``size``, ``gamma``, ``score``,
+    ``seconds``, ``n_features`` and ``n_features_joint`` as in our records; ``protocol`` is
+    ``"published"``.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for line, row in _rows(path):

@@ -10,14 +10,12 @@ import numpy as np
 
 from mercer.plots.base import STYLE
 from mercer_studies.lines import AID, Curve, draw_line, legend_key
-from mercer_studies.panels import about, columns, filled, legend, thousands, titled
+from mercer_studies.panels import about, columns, filled, legend, thousands, threads_axis, titled
 from mercer_studies.queries import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["MODES", "curves", "figure6", "guaranteed", "kappa", "speedups"]
 
 MODES = {
     "async": "without waiting",
@@ -38,17 +36,7 @@ def curves(
 ) -> list[Record]:
     """The runs of one kind that came to an end, of a method and a mode.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    kind : {"measured", "simulated"}
-    method : {"binning", "fourier"}, optional
-    mode : str, optional
-
-    Examples
-    --------
-    >>> curves([{"kind": "measured", "method": "binning"}, {"kind": "simulated"}], "measured")
-    []
+    ``kind``: "measured" or "simulated"; ``method``: "binning" or "fourier".
     """
     return [
         record
@@ -61,20 +49,9 @@ def curves(
 
 
 def speedups(run: Record) -> dict[int, float]:
-    """How many times fewer seconds, or rounds, every number of processors takes than one.
+    """Speed-up in seconds, or rounds, of every number of processors over one.
 
     Those that did not get to the goal are left out.
-
-    Parameters
-    ----------
-    run : mapping
-
-    Examples
-    --------
-    >>> points = [(1, 80), (2, 40), (4, None)]
-    >>> curve = [{"tau": tau, "rounds": rounds} for tau, rounds in points]
-    >>> speedups({"curve": curve})
-    {1: 1.0, 2: 2.0}
     """
     values = {point["tau"]: point.get("seconds", point.get("rounds")) for point in run["curve"]}
     known = {tau: value for tau, value in values.items() if value}
@@ -84,8 +61,6 @@ def speedups(run: Record) -> dict[int, float]:
 def guaranteed(run: Record) -> dict[int, float]:
     """S(τ) of the theory for every number of processors.
 
-    Examples
-    --------
     >>> guaranteed({"curve": [{"tau": 1}, {"tau": 8}], "predicted": [1.0, 5.0]})
     {1: 1.0, 8: 5.0}
     """
@@ -94,40 +69,12 @@ def guaranteed(run: Record) -> dict[int, float]:
 
 
 def kappa(run: Record) -> float:
-    """κ̄: columns over the entries of a row, the most that S(τ) can be.
-
-    Examples
-    --------
-    >>> kappa({"n_features": 800, "omega": 16})
-    50.0
-    """
+    """κ̄: columns over the entries of a row, the most that S(τ) can be."""
     return float(run["n_features"] / run["omega"])
 
 
 def figure6(records: Iterable[Record]) -> Figure:
-    """Speed-up against threads as measured, and below it against processors that are simulated.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"kind": "measured", "method": "binning", "mode": "async", "rows": 90, "size": 8}
-    >>> run |= {"data": {"name": "toy"}, "n_features": 80, "omega": 8, "predicted": [1.0, 1.8]}
-    >>> run["curve"] = [{"tau": 1, "seconds": 0.4}, {"tau": 2, "seconds": 0.2}]
-    >>> [panel.get_xlabel() for panel in figure6([run]).axes]
-    ['threads']
-    """
+    """Speed-up against threads as measured, and below it against processors that are simulated."""
     known = list(records)
     kinds = [kind for kind in _HEIGHTS if curves(known, kind)]
     runs = [run for kind in kinds for run in curves(known, kind)]
@@ -135,9 +82,6 @@ def figure6(records: Iterable[Record]) -> Figure:
     figure = columns(filled(runs, "figure 6"), draw, width=3.8, heights=heights)
     legend(figure, _keys(known))
     return figure
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _speedups(
@@ -158,12 +102,7 @@ def _measured(panel: Axes, runs: Sequence[Record]) -> None:
     for run in runs:
         colour, (mark, dashes) = STYLE[run["method"]][0], _LOOKS[run["mode"]]
         draw_line(panel, _points(speedups(run)), colour, mark, dashes)
-    if taus:
-        panel.plot(taus, taus, **AID)
-        panel.set_xticks(taus)
-        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
-    panel.set_ylim(bottom=0)
-    panel.set(xlabel="threads", ylabel="times faster, measured")
+    threads_axis(panel, taus, "times faster, measured")
 
 
 def _simulated(panel: Axes, runs: Sequence[Record]) -> None:

@@ -1,25 +1,19 @@
-"""What the random binning paper claims of parallel coordinate descent, with rules for verdicts."""
+"""Claims of the random binning paper on parallel coordinate descent, with their rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
-from mercer_studies.queries import by_data
+from mercer_studies.claims import NOT_TESTED, Claim, Decision, Finding, Found, Rule, graded
+from mercer_studies.queries import Record, by_data
 from mercer_studies.random_binning.parallel import FIGURE
 from mercer_studies.random_binning.speedup_figures import MODES, curves, guaranteed, kappa, speedups
-
-__all__ = ["CLAIMS"]
-
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
 
 _LINEAR, _SOME, _NONE = 0.75, 0.6, 1.15
 _FAR = 16  # processors from which "hardly any gain" can be told from some
 
 
-def _of_each(rule: Callable[[Sequence[Record]], Found]) -> Callable[..., list[Finding]]:
+def _of_each(rule: Rule) -> Decision:
     """A decision that takes one data set after the other."""
 
     def decide(records: Sequence[Record]) -> list[Finding]:
@@ -39,7 +33,7 @@ def _linear(runs: Sequence[Record]) -> Found:
     if tau is None:
         return NOT_TESTED, numbers
     share = reached / tau
-    return (HELD if share >= _LINEAR else PARTLY if share >= _SOME else NOT_HELD), numbers
+    return graded(share >= _LINEAR, share >= _SOME), numbers
 
 
 def _no_gain(runs: Sequence[Record]) -> Found:
@@ -47,7 +41,7 @@ def _no_gain(runs: Sequence[Record]) -> Found:
     tau, reached, numbers = _with_most_threads(runs, "fourier")
     if tau is None:
         return NOT_TESTED, numbers
-    verdict = HELD if reached <= _NONE else PARTLY if reached / tau < _LINEAR else NOT_HELD
+    verdict = graded(reached <= _NONE, reached / tau < _LINEAR)
     return verdict, numbers
 
 
@@ -91,7 +85,7 @@ def _in_rounds(runs: Sequence[Record]) -> Found:
     shares = [reached.get(tau, 0.0) / tau for tau in taus]
     numbers = f"κ̄ {kappa(run):.3g}: {_listed(reached, taus)}"
     least = min(shares)
-    return (HELD if least >= _LINEAR else PARTLY if least >= _SOME else NOT_HELD), numbers
+    return graded(least >= _LINEAR, least >= _SOME), numbers
 
 
 def _as_guaranteed(runs: Sequence[Record]) -> Found:
@@ -105,7 +99,7 @@ def _as_guaranteed(runs: Sequence[Record]) -> Found:
     shares = [reached.get(tau, 0.0) / sure[tau] for tau in taus]
     numbers = f"κ̄ {kappa(run):.3g}: {_listed(reached, taus)}; S(τ) {_listed(sure, taus)}"
     least = min(shares, default=0.0)
-    return (HELD if least >= 0.9 else PARTLY if least >= _LINEAR else NOT_HELD), numbers
+    return graded(least >= 0.9, least >= _LINEAR), numbers
 
 
 def _dense(runs: Sequence[Record]) -> Found:
@@ -123,7 +117,7 @@ def _dense(runs: Sequence[Record]) -> Found:
         lost = [point["tau"] for point in other["curve"] if point["tau"] not in speedups(other)]
         numbers += f"; plain steps fail from {min(lost)} processors on" if lost else ""
     most = max(reached[tau] / tau for tau in taus)
-    return (HELD if most <= 0.15 else PARTLY if most <= 0.5 else NOT_HELD), numbers
+    return graded(most <= 0.15, most <= 0.5), numbers
 
 
 def _listed(values: Mapping[int, float], taus: Sequence[int]) -> str:

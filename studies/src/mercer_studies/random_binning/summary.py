@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from mercer_studies.measures import duration, power_law
+from mercer_studies.page import Table, table
 from mercer_studies.queries import (
     METHODS,
+    Record,
     by_data,
     error,
     exact_kernel,
@@ -21,33 +22,17 @@ from mercer_studies.random_binning.figures import theorem_runs
 from mercer_studies.random_binning.speedup_figures import MODES, curves, guaranteed, kappa, speedups
 from mercer_studies.theory import binning_bound
 
-__all__ = ["shows", "tables"]
-
-Record = Mapping[str, Any]
-
 _FEATURES = {"binning": "random binning", "fourier": "random Fourier"}
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _exact, _leaders, _rounds, _theorem)
     return [sentence for part in parts for sentence in part(records)]
 
 
-def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Errors on equal terms, and the speed-ups of Figure 6.
-
-    Examples
-    --------
-    >>> [table["rows"] for table in tables([])]
-    [[], []]
-    """
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Errors on equal terms, and the speed-ups of Figure 6."""
     return [_errors(records), _speedups(records)]
 
 
@@ -80,7 +65,7 @@ def _exact(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _leaders(records: Sequence[Record]) -> Iterator[str]:
-    """How often random binning leads on equal terms."""
+    """Sentence on the data sets where random binning leads on equal terms."""
     won: list[str] = []
     lost: list[str] = []
     for name, runs in by_data(select(records, figure=5, protocol="fair")).items():
@@ -139,7 +124,7 @@ def _means(runs: Sequence[Record]) -> dict[str, dict[int | None, tuple[float, fl
     }
 
 
-def _errors(records: Sequence[Record]) -> dict[str, Any]:
+def _errors(records: Sequence[Record]) -> Table:
     known = by_data(select(records, figure=5, protocol="fair"))
     sizes = sorted({run["size"] for runs in known.values() for run in runs if run["size"]})
     rows = []
@@ -150,12 +135,9 @@ def _errors(records: Sequence[Record]) -> dict[str, Any]:
                 continue
             cells = (_cell(found[size]) if size in found else "–" for size in sizes)
             rows.append([name, METHODS[method], *cells, "–"])
-    return {
-        "caption": "Test error on equal terms by grids or columns, mean ± deviation over the seeds",
-        "head": ["data", "method", *map(str, sizes), "whole kernel"],
-        "rows": rows,
-        "numbers": tuple(range(2, len(sizes) + 3)),
-    }
+    caption = "Test error on equal terms by grids or columns, mean ± deviation over the seeds"
+    head = ["data", "method", *map(str, sizes), "whole kernel"]
+    return table(caption, head, rows, range(2, len(head)))
 
 
 def _cell(found: tuple[float, float, int]) -> str:
@@ -164,32 +146,20 @@ def _cell(found: tuple[float, float, int]) -> str:
     return f"{said} %"
 
 
-def _speedups(records: Sequence[Record]) -> dict[str, Any]:
+def _speedups(records: Sequence[Record]) -> Table:
     rows = []
     for kind, unit in (("measured", "seconds"), ("simulated", "rounds")):
         for run in curves(records, kind):
             alone = next(point for point in run["curve"] if point["tau"] == 1)[unit]
             reached, sure = speedups(run), guaranteed(run)
             taus = [tau for tau in sure if tau > 1]
-            rows.append(
-                [
-                    kind,
-                    run["data"]["name"],
-                    _FEATURES[run["method"]],
-                    MODES[run["mode"]],
-                    f"{kappa(run):.3g}",
-                    "–" if alone is None else f"{alone:,.3g} {unit}",
-                    ", ".join(_reached(tau, reached) for tau in taus) or "–",
-                    ", ".join(f"{tau}: {sure[tau]:.3g}" for tau in taus) or "–",
-                ]
-            )
-    head = ["how", "data", "features", "steps", "κ̄", "with one", "speed-up by threads or τ"]
-    return {
-        "caption": "Figure 6: coordinate descent on several processors",
-        "head": [*head, "S(τ)"],
-        "rows": rows,
-        "numbers": (4, 5),
-    }
+            row = [kind, run["data"]["name"], _FEATURES[run["method"]], MODES[run["mode"]]]
+            row += [f"{kappa(run):.3g}", "–" if alone is None else f"{alone:,.3g} {unit}"]
+            row.append(", ".join(_reached(tau, reached) for tau in taus) or "–")
+            row.append(", ".join(f"{tau}: {sure[tau]:.3g}" for tau in taus) or "–")
+            rows.append(row)
+    head = ["how", "data", "features", "steps", "κ̄", "with one", "speed-up by threads or τ", "S(τ)"]
+    return table("Figure 6: coordinate descent on several processors", head, rows, (4, 5))
 
 
 def _reached(tau: int, reached: Mapping[int, float]) -> str:

@@ -18,8 +18,6 @@ from mercer.solvers import CoordinateDescent, Stream, WorkingSet
 from mercer_studies.random_binning.data import Loaded
 from mercer_studies.sparse_features import exact
 
-__all__ = ["LAM_N", "PROTOCOL", "theorem"]
-
 PROTOCOL = "theorem"
 LAM_N = 1.0
 """n λ of these runs: the theorem's proof is for an l1 penalty, which the paper's own runs lack."""
@@ -33,25 +31,10 @@ def theorem(
     """The l1 objective after every grid, and the kernel machine that the theorem compares it with.
 
     The loss is squared, there is no constant term, and targets (of several classes, those of the
-    first) have mean square 1.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    gamma : float
-    rows : int
-        Training rows at most.
-    n_grids : int
-        R at the end.
-    n_trials : int
-        Sequences of grids.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``course`` has ``grids`` and for every trial a list under
-        ``objectives``; ``exact`` the ``objective`` λ‖w*‖ + loss(w*) and the ``norm`` ‖w*‖ of the
-        reference; ``start`` is F(0) and ``kappa`` κ̂, the mean over all grids.
+    first) have mean square 1. ``rows``: training rows at most; ``n_grids``: R at the end;
+    ``n_trials``: sequences of grids. Returns the results of a record: ``course`` has ``grids`` and
+    for every trial a list under ``objectives``; ``exact`` the ``objective`` λ‖w*‖ + loss(w*) and
+    the ``norm`` ‖w*‖ of the reference; ``start`` is F(0) and ``kappa`` κ̂, the mean over all grids.
     """
     some = loaded.with_rows(rows) if rows < loaded.scaled.X_train.shape[0] else loaded
     X, targets = some.scaled.X_train, some.targets

@@ -10,22 +10,15 @@ from mercer_studies.simulators.block_rates import (
     hessian_of,
     restricted_lipschitz,
 )
-from mercer_studies.simulators.cluster import (
-    Link,
-    SimulatedBlock,
-    broadcast_words,
-    simulate_block,
-)
+from mercer_studies.simulators.cluster import Link, SimulatedBlock, broadcast_words, simulate_block
 from mercer_studies.simulators.delays import Delayed, simulate_delays
 from mercer_studies.simulators.rounds import Rounds, simulate_rounds
-from mercer_studies.simulators.sharded import ShardedProblem
 
 __all__ = [
     "BlockRates",
     "Delayed",
     "Link",
     "Rounds",
-    "ShardedProblem",
     "SimulatedBlock",
     "block_rates",
     "broadcast_words",

@@ -1,4 +1,4 @@
-"""How fast block coordinate descent must be on a quadratic, from its Hessian alone.
+"""Rates of block coordinate descent on a quadratic, from its Hessian alone.
 
 A step minimises f over b of its d coordinates, drawn at random. Tu, Roelofs, Venkataraman and Recht
 (2016) bound the steps by what the largest eigenvalue of a *random* b x b block of the Hessian can
@@ -24,49 +24,17 @@ from mercer._runtime.validation import positive_integer
 from mercer.equations import equations
 from mercer.problem import Problem
 
-__all__ = [
-    "BlockRates",
-    "block_rates",
-    "effective_lipschitz",
-    "hessian_of",
-    "restricted_lipschitz",
-]
-
 _ENUMERATED = 5000  # blocks that are all looked at
 _DRAWN = 32  # of more than that
 _SYMMETRIC = 1e-8  # largest difference of mirrored entries, relative to the largest entry
 
 
 def restricted_lipschitz(hessian: ArrayLike, blocks: Iterable[ArrayLike]) -> float:
-    """The largest eigenvalue of the blocks of a Hessian: what a step within one has to fear.
+    """The largest eigenvalue of the blocks of a Hessian.
 
-    Parameters
-    ----------
-    hessian : array of shape (d, d)
-        Symmetric and positive semidefinite.
-    blocks : iterable of int arrays
-        Coordinates of each block; at least one block, none of them empty.
-
-    Returns
-    -------
-    float
-        max over I of L_I = λ_max(H[I, I]); never above λ_max(H).
-
-    Raises
-    ------
-    ValueError
-        If the Hessian is no symmetric matrix of finite numbers, or there is no block.
-
-    References
-    ----------
-    Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning using block coordinate descent,
-    2016, section 4.
-
-    Examples
-    --------
-    >>> H = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.5]]
-    >>> restricted_lipschitz(H, [[0], [2]]), round(restricted_lipschitz(H, [[0, 1]]), 6)
-    (2.5, 3.0)
+    ``hessian``: shape (d, d), symmetric and positive semidefinite; ``blocks``: coordinates of each
+    block; at least one block, none of them empty. max over I of L_I = λ_max(H[I, I]); never above
+    λ_max(H). Tu et al. (2016), section 4.
     """
     H = _checked(hessian)
     found = [_largest(H[np.ix_(J, J)]) for J in map(np.asarray, blocks) if J.size]
@@ -76,35 +44,11 @@ def restricted_lipschitz(hessian: ArrayLike, blocks: Iterable[ArrayLike]) -> flo
 
 
 def effective_lipschitz(largest: float, largest_diagonal: float, size: int, block_size: int) -> Any:
-    """L_eff = e² L + d ln(2 d² / b) / b · max H_ii: what blocks drawn at random let one count on.
+    """L_eff = e² L + d ln(2 d² / b) / b · max H_ii, for blocks drawn at random.
 
-    Parameters
-    ----------
-    largest : float
-        L, the largest eigenvalue of the Hessian, > 0.
-    largest_diagonal : float
-        Its largest diagonal entry, > 0 and at most L.
-    size, block_size : int
-        d, and b from 1 to d.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of its range.
-
-    References
-    ----------
-    Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning using block coordinate descent,
-    2016, theorem 4.1.
-
-    Examples
-    --------
-    >>> round(effective_lipschitz(1.0, 1.0, size=64, block_size=64), 3)
-    12.241
+    ``largest``: L, the largest eigenvalue of the Hessian, > 0; ``largest_diagonal``: its largest
+    diagonal entry, > 0 and at most L; ``size``, ``block_size``: d, and b from 1 to d. Tu et al.
+    (2016), theorem 4.1.
     """
     size, block_size = _sizes(size, block_size)
     for value, name in ((largest, "largest"), (largest_diagonal, "largest_diagonal")):
@@ -120,32 +64,14 @@ def effective_lipschitz(largest: float, largest_diagonal: float, size: int, bloc
 
 @dataclass(frozen=True)
 class BlockRates:
-    """What theory says of block coordinate descent on one quadratic.
+    """Constants and bounds of block coordinate descent on one quadratic.
 
-    Parameters
-    ----------
-    size, block_size : int
-        d and b.
-    smallest, largest : float
-        m and L, the extreme eigenvalues of the Hessian.
-    largest_diagonal : float
-        max H_ii.
-    restricted : float
-        L_max,b, the largest eigenvalue of any b x b block; if not ``exact``, of those looked at.
-    exact : bool
-        Whether all blocks were looked at.
+    ``size``, ``block_size``: d and b; ``smallest``, ``largest``: m and L, the extreme eigenvalues
+    of the Hessian; ``restricted``: L_max,b, the largest eigenvalue of any b x b block; if not
+    ``exact``, of those looked at. ``condition``: L / m; infinite for a singular Hessian;
+    ``effective``: L_eff of theorem 4.1; ``crossover``: block size d ln d · max H_ii / L from which
+    L alone decides, up to constants.
 
-    Attributes
-    ----------
-    condition : float
-        L / m; infinite for a singular Hessian.
-    effective : float
-        L_eff of theorem 4.1.
-    crossover : float
-        Block size d ln d · max H_ii / L from which L alone decides, up to constants.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> rates = block_rates(np.diag([1.0, 2.0, 4.0]), block_size=1)
     >>> rates.condition, rates.restricted
@@ -156,9 +82,9 @@ class BlockRates:
     block_size: int
     smallest: float
     largest: float
-    largest_diagonal: float
+    largest_diagonal: float  # max H_ii
     restricted: float
-    exact: bool
+    exact: bool  # whether all blocks were looked at
 
     @property
     def condition(self) -> float:
@@ -173,49 +99,24 @@ class BlockRates:
         return self.size * float(np.log(self.size)) * self.largest_diagonal / self.largest
 
     def factor(self, old: bool = False) -> float:
-        """What a step leaves at most of E f - f*: 1 - m / (2 L_eff).
+        """Largest share of E f - f* after a step: 1 - m / (2 L_eff).
 
-        Parameters
-        ----------
-        old : bool, default=False
-            1 - b m / (d L_max,b) instead, which was known before; on small problems it is the
-            better of the two.
+        ``old``: 1 - b m / (d L_max,b) instead, which was known before; on small problems it is the
+        better of the two.
         """
         return 1.0 - self._share(old)
 
     def bound(self, steps: ArrayLike, old: bool = False) -> NDArray[np.float64]:
         """Upper bound of (E f(w) - f*) / (f(w0) - f*) after so many steps.
 
-        Parameters
-        ----------
-        steps : array of numbers
-            τ >= 0.
-        old : bool, default=False
-
-        Returns
-        -------
-        float64 array of the shape of ``steps``
+        ``steps``: τ >= 0.
         """
         return np.exp(np.asarray(steps, dtype=np.float64) * self._logarithm(old))
 
     def epochs(self, reduction: float, old: bool = False) -> float:
         """Epochs of d / b steps after which the bound is at most ``reduction``.
 
-        Parameters
-        ----------
-        reduction : float
-            In the open interval (0, 1).
-        old : bool, default=False
-
-        Returns
-        -------
-        float
-            Infinite for a singular Hessian.
-
-        Raises
-        ------
-        ValueError
-            If ``reduction`` is not between 0 and 1.
+        ``reduction``: in the open interval (0, 1). Infinite for a singular Hessian.
         """
         if not 0 < reduction < 1:
             raise ValueError(f"reduction must be between 0 and 1; got {reduction!r}.")
@@ -224,7 +125,7 @@ class BlockRates:
         return float(np.log(reduction) / self._logarithm(old) * self.block_size / self.size)
 
     def _share(self, old: bool) -> float:
-        """What a step takes off at least."""
+        """Least share of E f - f* that a step removes."""
         if old:
             return self.block_size * self.smallest / (self.size * self.restricted)
         return self.smallest / (2.0 * self.effective)
@@ -255,37 +156,10 @@ class BlockRates:
 def block_rates(hessian: ArrayLike, block_size: int, random_state: Any = 0) -> BlockRates:
     """The constants of a quadratic that rates of block coordinate descent depend on.
 
-    Parameters
-    ----------
-    hessian : array of shape (d, d)
-        Symmetric and positive semidefinite.
-    block_size : int
-        b, from 1 to d.
-    random_state : int, RandomState, Generator or None, default=0
-        Where there are more than 5000 blocks, L_max,b is taken over some drawn at random and the
-        one of the largest diagonal entries: a lower bound.
-
-    Returns
-    -------
-    BlockRates
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the Hessian is no symmetric matrix of finite numbers, or the block size is out of range.
-
-    References
-    ----------
-    Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning using block coordinate descent,
-    2016, section 4.1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ones = np.kron(np.eye(3), np.ones((3, 3))) + 0.1 * np.eye(9)
-    >>> rates = block_rates(ones, block_size=3)
-    >>> round(rates.condition, 3), round(rates.restricted, 3), rates.exact
-    (31.0, 3.1, True)
+    ``hessian``: shape (d, d), symmetric and positive semidefinite; ``block_size``: b, from 1 to d;
+    ``random_state``: where there are more than 5000 blocks, L_max,b is taken over some drawn at
+    random and the one of the largest diagonal entries: a lower bound. Tu et al. (2016), section
+    4.1.
     """
     H = _checked(hessian)
     size, block_size = _sizes(len(H), block_size)
@@ -313,33 +187,8 @@ def hessian_of(problem: Problem) -> NDArray[np.float64]:
 
     K + n alpha S⁻¹ for the kernel machine of all rows, (1/n) Zᵀ S Z + alpha P for any other design,
     where P is the identity or the kernel matrix of the landmarks and its jitter. It takes a product
-    with as many columns as there are unknowns.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss and L2 or RKHSNorm.
-
-    Returns
-    -------
-    ndarray of shape (d, d), float64
-
-    Raises
-    ------
-    ValueError
-        If the problem is no linear system.
-    MemoryError
-        If the matrix does not fit.
-
-    Examples
-    --------
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L2
-    >>> Z = np.array([[2.0, 0.0], [0.0, 2.0]])
-    >>> hessian_of(Problem(Dense(Z), np.ones(2), Squared(), L2(0.5), fit_intercept=False))
-    array([[2.5, 0. ],
-           [0. , 2.5]])
+    with as many columns as there are unknowns. ``problem``: with a quadratic loss and L2 or
+    RKHSNorm. Returns shape (d, d), float64.
     """
     system = equations(problem)
     size = system.shape[0]

@@ -14,22 +14,16 @@ from mercer._runtime.validation import positive_integer, positive_number
 from mercer.problem import Problem
 from mercer.solvers.async_svrg.inner import curvatures
 
-__all__ = ["Delayed", "simulate_delays"]
-
 
 @dataclass
 class Delayed:
-    """What a simulated run did.
+    """Results of a simulated run.
 
-    Attributes
-    ----------
-    coef : ndarray of shape (q,)
-        θ after the last loop.
-    objective : ndarray
-        F at the start and after every inner loop; infinite from where numbers left their range.
+    ``objective``: F at the start and after every inner loop; infinite from where numbers left their
+    range.
     """
 
-    coef: NDArray[np.float64]
+    coef: NDArray[np.float64]  # shape (q,), θ after the last loop
     objective: NDArray[np.float64]
 
 
@@ -47,44 +41,9 @@ def simulate_delays(
 
     Every step reads every coordinate as it was some steps ago, 0 to ``delay``, each as likely and
     chosen anew for every coordinate and step: reads are inconsistent, as they are among threads.
-
-    Parameters
-    ----------
-    problem : Problem
-        With one output; the design is made dense.
-    delay : int
-        τ, at least 0; with 0 it is what one thread does, by the same draws.
-    step_size : float, default=1.0
-        γ, above 0.
-    max_iter : int, default=10
-        Snapshots.
-    batch_size : int, default=32
-    n_inner : int or None, default=None
-        Steps between two snapshots; None means the number of rows.
-    random_state : int, RandomState, Generator or None, default=0
-
-    Returns
-    -------
-    Delayed
-
-    Raises
-    ------
-    ValueError
-        If the delay, or the problem, does not fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
-    >>> from mercer.problem import Problem
-    >>> from mercer_studies.simulators import simulate_delays
-    >>> Z = np.random.default_rng(0).normal(size=(100, 5))
-    >>> problem = Problem(Dense(Z), Z[:, 0], Squared(), L1(0.01))
-    >>> run = simulate_delays(problem, delay=4, step_size=0.5)
-    >>> bool(run.objective[-1] < 0.1 * run.objective[0])
-    True
+    ``problem``: with one output; the design is made dense; ``delay``: τ, at least 0; with 0 it is
+    what one thread does, by the same draws; ``step_size``: γ, above 0; ``max_iter``: snapshots;
+    ``n_inner``: steps between two snapshots; None means the number of rows.
     """
     if not isinstance(delay, Integral) or isinstance(delay, bool):
         raise TypeError(f"delay must be an integer; got {delay!r}.")

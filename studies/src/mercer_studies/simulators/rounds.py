@@ -14,28 +14,16 @@ from mercer._runtime.validation import name_from, positive_integer
 from mercer.problem import Problem
 from mercer.solvers.coordinate import eso_factor
 
-__all__ = ["Rounds", "simulate_rounds"]
-
 STEPS = ("safe", "strict", "plain")
 
 
 @dataclass
 class Rounds:
-    """What a simulated run did.
+    """Results of a simulated run."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (D,) or (D + 1,)
-        θ after the last round.
-    objective : ndarray
-        F at the start and after every round.
-    factor : float
-        What curvatures were multiplied with.
-    """
-
-    coef: NDArray[np.float64]
-    objective: NDArray[np.float64]
-    factor: float
+    coef: NDArray[np.float64]  # shape (D,) or (D + 1,), θ after the last round
+    objective: NDArray[np.float64]  # F at the start and after every round
+    factor: float  # of the curvatures
 
 
 def simulate_rounds(
@@ -50,31 +38,11 @@ def simulate_rounds(
     """Parallel coordinate descent as it would run on τ processors, on one.
 
     In every round τ columns, drawn without replacement, take their steps by the same responses.
-
-    Parameters
-    ----------
-    problem : Problem
-        With one output; the intercept, if any, takes a step of its own after every round.
-    tau : int
-        Columns moved at once, from 1 to D.
-    mode : {"safe", "strict", "plain"}, default="safe"
-        What the curvature of a column is multiplied with: "safe", `eso_factor`, at which F falls on
-        average; "strict", min(ω, τ), at which it falls in every round; "plain", 1, at which it may
-        diverge.
-    n_rounds : int, default=1000
-        Most rounds.
-    target : float, default=-inf
-        Stop when F is at most this.
-    random_state : int or None, default=0
-
-    Returns
-    -------
-    Rounds
-
-    Raises
-    ------
-    ValueError
-        If τ, the mode or the problem do not fit.
+    ``problem``: with one output; the intercept, if any, takes a step of its own after every round;
+    ``tau``: columns moved at once, from 1 to D; ``mode``: "safe", "strict" or "plain", what the
+    curvature of a column is multiplied with: "safe", `eso_factor`, at which F falls on average;
+    "strict", min(ω, τ), at which it falls in every round; "plain", 1, at which it may diverge;
+    ``n_rounds``: most rounds; ``target``: stop when F is at most this.
     """
     name_from(mode, list(STEPS), "mode")
     tau, n_rounds = positive_integer(tau, "tau"), positive_integer(n_rounds, "n_rounds")

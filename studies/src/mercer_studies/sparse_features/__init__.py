@@ -1,19 +1,9 @@
 """Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features, NIPS 2014: tables and figure 1."""
 
-from __future__ import annotations
-
 from mercer_studies.papers import Paper
 from mercer_studies.sparse_features.grid import FIGURE, SCALES, SOURCES, TABLES
 from mercer_studies.sparse_features.plan import stages
 
-__all__ = ["PAPER"]
-
 PAPER = Paper(
-    name="sparse-features",
-    scales=tuple(SCALES),
-    protocols=("published",),
-    figures=(FIGURE,),
-    datasets=tuple(SOURCES),
-    stages=stages,
-    tables=TABLES,
+    "sparse-features", tuple(SCALES), ("published",), (FIGURE,), tuple(SOURCES), stages, TABLES
 )

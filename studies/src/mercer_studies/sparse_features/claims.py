@@ -1,22 +1,18 @@
-"""What the sparse random features paper claims, each with a rule that records hold or do not."""
+"""Claims of the sparse random features paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, of_each
+from mercer_studies.claims import NOT_TESTED, Claim, Decision, Finding, Found, Rule, graded, of_each
 from mercer_studies.measures import percent
-from mercer_studies.queries import by_data, error, is_regression, paper_name, select
+from mercer_studies.queries import Record, by_data, error, is_regression, paper_name, select
 from mercer_studies.sparse_features.figures import allowed, chosen, level
 from mercer_studies.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
 
-__all__ = ["CLAIMS"]
-
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
 Read = Callable[[Record], float]
 
 _SHARE, _POINTS = 0.1, 0.02  # close: 10 % of an error, or 2 points of accuracy
@@ -26,7 +22,7 @@ _HARD = "Covtype"
 # --- the tables ------------------------------------------------------------------------------
 
 
-def _close_to(other: str) -> Callable[[Sequence[Record]], Found]:
+def _close_to(other: str) -> Rule:
     """Whether Sparse-RF has about the error of another family, kernel by kernel."""
 
     def rule(runs: Sequence[Record]) -> Found:
@@ -41,9 +37,7 @@ def _close_to(other: str) -> Callable[[Sequence[Record]], Found]:
     return rule
 
 
-def _less(
-    other: str, read: Callable[[Record], Any], unit: str, enough: float
-) -> Callable[[Sequence[Record]], Found]:
+def _less(other: str, read: Callable[[Record], Any], unit: str, enough: float) -> Rule:
     """Whether Sparse-RF takes less of something: ``enough`` times in the median, more nowhere."""
 
     def rule(runs: Sequence[Record]) -> Found:
@@ -57,9 +51,8 @@ def _less(
         if not factors:
             return NOT_TESTED, "no run to compare with"
         numbers = f"{unit}: {'; '.join(said + _fewer(runs, other))}"
-        if np.median(factors) >= enough and min(factors) >= 1:
-            return HELD, numbers
-        return (PARTLY if np.median(factors) > 1 else NOT_HELD), numbers
+        middle = np.median(factors)
+        return graded(middle >= enough and min(factors) >= 1, middle > 1), numbers
 
     return rule
 
@@ -83,7 +76,7 @@ def _hardest(records: Sequence[Record]) -> list[Finding]:
     larger = norms[hard[0]] >= 1.5 * max(others)
     most = max((value for at, value in sizes.items() if at[0] != _HARD), default=0)
     more = sizes.get(hard[0], 0) > most
-    verdict = HELD if larger and more else PARTLY if larger or more else NOT_HELD
+    verdict = graded(larger and more, larger or more)
     said = ", ".join(f"{name} {value:.3g}" for (_, name), value in norms.items())
     counts = ", ".join(f"{name} {value:.0f}" for (_, name), value in sizes.items())
     return [Finding(hard[0][1], "published", verdict, f"‖w*‖: {said}; features kept: {counts}")]
@@ -110,7 +103,7 @@ def _reaches(runs: Sequence[Record]) -> Found:
     )
     numbers = f"{reached:.4g} against {aim:.4g}"
     numbers += "" if first is None else f", below it from {first} features on"
-    return (HELD if share <= 1.05 else PARTLY if share <= 1.5 else NOT_HELD), numbers
+    return graded(share <= 1.05, share <= 1.5), numbers
 
 
 def _right(runs: Sequence[Record]) -> Found:
@@ -119,7 +112,7 @@ def _right(runs: Sequence[Record]) -> Found:
         return NOT_TESTED, "the exact kernel or Sparse-RF was not run"
     more = error(sparse) - error(exact)
     numbers = f"{percent(error(sparse))} wrong, the kernel {percent(error(exact))}"
-    return (HELD if more <= 0.01 else PARTLY if more <= 0.03 else NOT_HELD), numbers
+    return graded(more <= 0.01, more <= 0.03), numbers
 
 
 def _stalls(runs: Sequence[Record]) -> Found:
@@ -132,7 +125,7 @@ def _stalls(runs: Sequence[Record]) -> Found:
     at = _value_at(sparse, drawn)
     if at is not None:
         numbers += f"; Sparse-RF had {at:.4g} after as many"
-    return (HELD if theirs > 1.01 * ours else NOT_HELD), numbers
+    return graded(theirs > 1.01 * ours), numbers
 
 
 def _bounded(runs: Sequence[Record]) -> Found:
@@ -145,10 +138,7 @@ def _bounded(runs: Sequence[Record]) -> Found:
         f"at most {most:.2f} of the bound; it falls below 1, the objective of an empty "
         f"model, after {_informative(exact):.0f} features"
     )
-    return (HELD if most <= 1 else NOT_HELD), numbers
-
-
-# --- small parts -----------------------------------------------------------------------------
+    return graded(most <= 1), numbers
 
 
 def _pairs(runs: Sequence[Record], other: str) -> list[tuple[str, dict[str, Record]]]:
@@ -174,7 +164,7 @@ def _counted(good: Sequence[bool]) -> str:
     if not good:
         return NOT_TESTED
     share = float(np.mean(good))
-    return HELD if share == 1 else PARTLY if share >= 0.5 else NOT_HELD
+    return graded(share == 1, share >= 0.5)
 
 
 def _search(runs: Sequence[Record], method: str) -> Record | None:
@@ -195,14 +185,10 @@ def _informative(exact: Record) -> float:
     return 2.0 * gamma / gap + 2.0 * gap / gamma
 
 
-def _both(rule: Callable[[Sequence[Record]], Found]) -> Callable[[Sequence[Record]], list[Finding]]:
+def _both(rule: Rule) -> Decision:
     """A decision that takes the data sets of both tables."""
     decisions = [of_each(rule, figure=table_of(number), protocol="published") for number in TABLES]
     return lambda records: [finding for decide in decisions for finding in decide(records)]
-
-
-def _memory(run: Record) -> Any:
-    return run["memory"].get("added")
 
 
 _TABLES = "Tables 1, 2"
@@ -267,7 +253,7 @@ CLAIMS = (
         "It trains in less memory than RF.",
         "At least twice less in the median over the kernels, and more for none; less in the "
         "median is held in part.",
-        _both(_less("rf", _memory, "memory", 2.0)),
+        _both(_less("rf", lambda run: run["memory"].get("added"), "memory", 2.0)),
     ),
     Claim(
         "covtype",

@@ -15,8 +15,6 @@ from mercer.solvers import Boosting, CoordinateDescent, Perceptrons, Selection, 
 from mercer_studies.sparse_features.data import Loaded, Subset, feature_map
 from mercer_studies.sparse_features.fits import expansion, kernel_machine
 
-__all__ = ["KERNEL", "level", "search"]
-
 KERNEL = "perceptron"
 TOLERANCE = 1e-4
 
@@ -26,21 +24,7 @@ def level(
 ) -> dict[str, Any]:
     """The exact kernel machine: λ‖w*‖ plus its loss, the dashed line, and its error.
 
-    There is no constant term, so that the theorem's bound is what it says.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    rows, test_rows : int or None
-    lam_n : float
-        n λ.
-    seed : int, default=0
-        It has no part in this.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    There is no constant term, so that the theorem's bound is what it says. ``lam_n``: n λ.
     """
     some = loaded.subset(rows, test_rows)
     lam = lam_n / len(some.y)
@@ -71,23 +55,10 @@ def search(
 ) -> dict[str, Any]:
     """The objective and the test error after every round of a search.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : {"sparse-perceptron", "boosting-perceptron"}
-        Random perceptrons, or those that a surrogate finds.
-    rows, test_rows : int or None
-    lam_n : float
-        n λ.
-    size, n_new : int
-        Features drawn in all, and in a round.
-    seed : int
-
-    Returns
-    -------
-    dict
-        The results of a record: ``course`` has a list for each of ``drawn``, ``active``,
-        ``seconds``, ``objective`` and ``error``; an empty model comes first.
+    ``method``: "sparse-perceptron" or "boosting-perceptron", random perceptrons, or those that a
+    surrogate finds; ``lam_n``: n λ; ``size``, ``n_new``: features drawn in all, and in a round.
+    Returns the results of a record: ``course`` has a list for each of ``drawn``, ``active``,
+    ``seconds``, ``objective`` and ``error``; an empty model comes first.
     """
     some = loaded.subset(rows, test_rows)
     lam = lam_n / len(some.y)

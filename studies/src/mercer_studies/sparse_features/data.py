@@ -13,14 +13,11 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from mercer import datasets, kernels, maps
 from mercer.compare.metrics import scores
 from mercer.compare.records import quiet
-from mercer.datasets import Dataset, Split
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.maps import FeatureMap
 from mercer_studies import sources
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn
-
-__all__ = ["Loaded", "Source", "Subset", "Width", "dense_model", "feature_map", "load"]
+from mercer_studies.sources import drawn, remembered
 
 _EXPONENTS = range(-5, 5)  # γ is 2 to such a power, times the kernel's own "scale"
 _FOLDS = 5
@@ -28,17 +25,11 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class Source(sources.Source):
-    """One data set as the study declares it.
-
-    Parameters
-    ----------
-    table : int
-        The table that it belongs to: 1 has regressions, 2 has classes.
-    """
+    """One data set as the study declares it."""
 
     inputs: str = "[0,1]"
     _: KW_ONLY
-    table: int
+    table: int  # the table that it belongs to: 1 has regressions, 2 has classes
 
     @property
     def stands_in(self) -> bool:
@@ -61,53 +52,26 @@ class Subset:
 
 @dataclass(frozen=True)
 class Width:
-    """The γ of a kernel, and how it was found.
+    """The γ of a kernel, and how it was found."""
 
-    Parameters
-    ----------
-    gamma : float or None
-        None for a kernel without.
-    multiple : float or None
-        The same as a multiple of the kernel's "scale".
-    error : float or None
-        In cross-validation.
-    seconds : float
-    """
-
-    gamma: float | None
-    multiple: float | None = None
-    error: float | None = None
+    gamma: float | None  # none for a kernel without
+    multiple: float | None = None  # γ as a multiple of the kernel's "scale"
+    error: float | None = None  # in cross-validation
     seconds: float = 0.0
 
 
 class Loaded(sources.Loaded):
-    """A data set as the runs want it: what several of them share is worked out once.
+    """A data set as the runs want it: what several of them share is worked out once."""
 
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-    n_jobs : int or None, default=None
-    """
-
-    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        super().__init__(source, data, parts, n_jobs)
-        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
-        self._widths: dict[tuple[Any, ...], Width] = {}
-
+    @remembered
     def subset(self, rows: int | None, test_rows: int | None) -> Subset:
-        """So many training and test rows, drawn at random, scaled by the former."""
-        key = rows, test_rows
-        if key not in self._subsets:
-            parts = self._parts
-            kept = drawn(parts.X_train.shape[0], rows)
-            held = drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = scaled(parts.X_train[kept], parts.X_test[held], self.source.inputs)
-            y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
-            self._subsets[key] = Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
-        return self._subsets[key]
+        """Random training and test rows, scaled by the training rows."""
+        parts = self._some(rows, test_rows)
+        X, X_test = scaled(parts.X_train, parts.X_test, self.source.inputs)
+        y, y_test = self._responses(parts.y_train, parts.y_test)
+        return Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
 
+    @remembered
     def width(self, kernel: str, rows: int | None, fitted: int, size: int) -> Width:
         """γ of a kernel by cross-validation with random features, on some of the training rows.
 
@@ -115,20 +79,17 @@ class Loaded(sources.Loaded):
         """
         if kernel == "perceptron":
             return Width(None)
-        key = kernel, rows, fitted, size
-        if key not in self._widths:
-            some = self.subset(rows, 1)
-            chosen = drawn(self._parts.X_train.shape[0], rows)[:fitted]
-            order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
-            X, y = some.X[order], some.y[order]
-            since = time.perf_counter()
-            scale = float(kernels.get(kernel).resolve(some.X).gamma)
-            with quiet():  # what a worse width warns of is nobody's concern
-                errors = {i: self._error(kernel, scale * 2.0**i, X, y, size) for i in _EXPONENTS}
-            best = min(errors, key=lambda i: errors[i])
-            seconds = time.perf_counter() - since
-            self._widths[key] = Width(scale * 2.0**best, 2.0**best, errors[best], seconds)
-        return self._widths[key]
+        some = self.subset(rows, 1)
+        chosen = drawn(self._parts.X_train.shape[0], rows)[:fitted]
+        order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
+        X, y = some.X[order], some.y[order]
+        since = time.perf_counter()
+        scale = float(kernels.get(kernel).resolve(some.X).gamma)
+        with quiet():  # what a worse width warns of is nobody's concern
+            errors = {i: self._error(kernel, scale * 2.0**i, X, y, size) for i in _EXPONENTS}
+        best = min(errors, key=lambda i: errors[i])
+        seconds = time.perf_counter() - since
+        return Width(scale * 2.0**best, 2.0**best, errors[best], seconds)
 
     def _error(self, kernel: str, gamma: float, X: NDArray, y: NDArray, size: int) -> float:
         """Mean error over the folds; those of a series are not mixed."""
@@ -153,13 +114,7 @@ class Loaded(sources.Loaded):
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     data = source.data()
     return Loaded(source, data, data.split(source.test_share), n_jobs)
 
@@ -167,13 +122,7 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
 def feature_map(
     kernel: str, gamma: float | None, size: int, seed: int, n_jobs: int | None
 ) -> FeatureMap:
-    """Random functions whose mean product is the kernel: cosines, or perceptrons.
-
-    Examples
-    --------
-    >>> feature_map("perceptron", None, 8, 0, 1)
-    RandomPerceptron(n_components=8, n_jobs=1, random_state=0)
-    """
+    """Random functions whose mean product is the kernel: cosines, or perceptrons."""
     if kernel == "perceptron":
         return maps.RandomPerceptron(size, random_state=seed, n_jobs=n_jobs)
     width = "scale" if gamma is None else gamma
@@ -183,8 +132,6 @@ def feature_map(
 def dense_model(map_: FeatureMap, task: str, n_rows: int, n_jobs: int | None) -> Any:
     """Random features with an l2 penalty, n λ = 1: closed form, or Newton's method.
 
-    Examples
-    --------
     >>> dense_model(feature_map("perceptron", None, 8, 0, 1), "regression", 50, 1).alpha
     0.02
     """

@@ -10,48 +10,23 @@ from scipy import linalg
 
 from mercer.losses import SquaredHinge
 
-__all__ = ["Machine", "ridge", "squared_hinge"]
-
 _MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A kernel expansion ``Σ_i coef_i k(x_i, x) + intercept``.
+    """A kernel expansion ``Σ_i coef_i k(x_i, x) + intercept``."""
 
-    Parameters
-    ----------
-    coef : ndarray of shape (n,)
-        Exactly 0 for rows that are no support vectors.
-    intercept : float
-    norm : float
-        Of the model in the space of the kernel.
-    n_steps : int
-        Linear systems solved.
-    """
-
-    coef: NDArray
+    coef: NDArray  # shape (n,), exactly 0 for rows that are no support vectors
     intercept: float
-    norm: float
-    n_steps: int = 1
+    norm: float  # of the model in the space of the kernel
+    n_steps: int = 1  # linear systems solved
 
 
 def ridge(K: NDArray, y: NDArray, lam: float, fit_intercept: bool = True) -> Machine:
     """The minimum of ``lam/2 ‖f‖² + mean ½ (f(x_i) + b − y_i)²``.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-    y : ndarray of shape (n,)
-    lam : float
-        > 0.
-    fit_intercept : bool, default=True
-
-    Examples
-    --------
-    >>> found = ridge(np.eye(2), np.array([0.0, 2.0]), 0.5)
-    >>> found.coef, found.intercept
-    (array([-0.5,  0.5]), 1.0)
+    ``K``: shape (n, n); ``y``: shape (n,); ``lam``: > 0.
     """
     coef, intercept = _solved(K, y, lam * len(y), fit_intercept)
     return Machine(coef, intercept, float(np.sqrt(max(coef @ (K @ coef), 0.0))))
@@ -61,26 +36,9 @@ def squared_hinge(K: NDArray, y: NDArray, lam: float, fit_intercept: bool = True
     """The minimum of ``lam/2 ‖f‖² + mean max(0, 1 − y_i (f(x_i) + b))²``.
 
     Newton's method on the coefficients, with a search along every step: the objective is piecewise
-    quadratic, so that it ends with the exact solution.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-    y : ndarray of shape (n,)
-        ±1.
-    lam : float
-        > 0.
-    fit_intercept : bool, default=True
-
-    References
-    ----------
-    Chapelle, Training a support vector machine in the primal, Neural Computation 2007.
-
-    Examples
-    --------
-    >>> found = squared_hinge(np.eye(2), np.array([-1.0, 1.0]), 1.0)
-    >>> found.coef
-    array([-0.5,  0.5])
+    quadratic, so that it ends with the exact solution. ``K``: shape (n, n); ``y``: shape (n,), ±1;
+    ``lam``: > 0. Chapelle, Training a support vector machine in the primal, Neural Computation
+    2007.
     """
     n = len(y)
     loss = SquaredHinge()

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["allowed", "chosen", "figure1", "level", "rms", "shown", "table"]
-
 _KERNELS = {"gaussian": "#0072B2", "laplacian": "#009E73", "perceptron": "#D55E00"}
 _FAMILIES = {"kernel": ("Kernel", "s"), "rf": ("RF", "o"), "sparse": ("Sparse-RF", "*")}
 _SEARCHES = {
@@ -35,20 +33,9 @@ def allowed(
 ) -> NDArray[np.float64]:
     """The objective that the paper's corollaries allow after so many draws.
 
-    Parameters
-    ----------
-    exact : mapping
-        The run of the exact kernel machine w*: its objective λ‖w*‖ + loss and its ``norm``. F(0) is
-        1, as of the squared hinge.
-    drawn : sequence of float
-        Numbers of perceptrons.
-    failure : float, optional
-        Probability with which the bound may be exceeded; None bounds the mean over draws.
-
-    Examples
-    --------
-    >>> allowed({"objective": 0.25, "norm": 1.0}, [4.75])
-    array([1.25])
+    ``exact``: the run of the exact kernel machine w*: its objective λ‖w*‖ + loss and its ``norm``.
+    F(0) is 1, as of the squared hinge; ``drawn``: numbers of perceptrons; ``failure``: probability
+    with which the bound may be exceeded; None bounds the mean over draws.
     """
     objective = exact["objective"]
     return objective + draws_bound(drawn, 1.0 - objective, exact["norm"], failure=failure)
@@ -58,22 +45,7 @@ def chosen(runs: Iterable[Record], kernel: str) -> dict[str, Record]:
     """The runs of a kernel that stand in a table, by family.
 
     Of Sparse-RF it is the λ whose error is nearest to that of RF, as in the paper; among equals the
-    largest.
-
-    Parameters
-    ----------
-    runs : iterable of mapping
-        Of one data set.
-    kernel : str
-
-    Examples
-    --------
-    >>> def run(family, lam_n, accuracy):
-    ...     found = {"family": family, "kernel": "gaussian", "lam_n": lam_n}
-    ...     return {**found, "score": {"test": {"accuracy": accuracy}}}
-    >>> runs = [run("rf", 1, 0.9), run("sparse", 10, 0.91), run("sparse", 1, 0.95)]
-    >>> chosen(runs, "gaussian")["sparse"]["lam_n"]
-    10
+    largest. ``runs``: of one data set.
     """
     own = [run for run in runs if run["kernel"] == kernel]
     found = {run["family"]: run for run in own if run["family"] != "sparse"}
@@ -91,12 +63,6 @@ def rms(run: Record) -> float:
 
     The paper's RMSE comes nearest to it; where it is not known the relative error stands for it.
 
-    Parameters
-    ----------
-    run : mapping
-
-    Examples
-    --------
     >>> rms({"score": {"test": {"relative_rmse": 0.5, "rmse": 0.25}}})
     0.25
     """
@@ -106,16 +72,7 @@ def rms(run: Record) -> float:
 def shown(records: Iterable[Record], number: int) -> list[Record]:
     """The runs that stand in a table.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    number : int
-        Of the table.
-
-    Examples
-    --------
-    >>> shown([], 1)
-    []
+    ``number``: of the table.
     """
     return [
         run
@@ -130,31 +87,8 @@ def table(
 ) -> Figure:
     """A table as a figure: error and prediction time of every model against its size.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    number : {1, 2}
-        Of the table.
-    reference : iterable of mapping, optional
-        The authors' cells, drawn hollow; a stand-in for their data has none.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this table.
-
-    Examples
-    --------
-    >>> run = {"figures": ["Table 1"], "protocol": "published", "family": "rf", "model_size": 9}
-    >>> run |= {"method": "rf-gaussian", "kernel": "gaussian", "seconds": {"predict": 0.1}}
-    >>> run |= {"data": {"name": "toy", "n_train": 90, "d": 2}, "rows": 90, "test_rows": 9}
-    >>> run |= {"score": {"test": {"relative_rmse": 0.5}}}
-    >>> table([run], 1).axes[0].get_ylabel()
-    'RMS error, % of the range'
+    ``number``: {1, 2}, of the table; ``reference``: the authors' cells, drawn hollow; a stand-in
+    for their data has none.
     """
     runs = _of_table(records, number)
     theirs = _of_table(reference or (), number)
@@ -182,33 +116,10 @@ def table(
 
 
 def figure1(records: Iterable[Record]) -> Figure:
-    """Objective and test error of Sparse-RF and of boosting as they draw features.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"figures": [1], "protocol": "published", "method": "sparse-perceptron", "rows": 9}
-    >>> run |= {"data": {"name": "toy", "n_train": 90}, "score": {"test": {"accuracy": 0.5}}}
-    >>> run["course"] = {"drawn": [0, 5], "seconds": [0.0, 0.1], "objective": [1.0, 0.5]}
-    >>> run["course"]["error"] = [0.5, 0.25]
-    >>> [panel.get_xlabel() for panel in figure1([run]).axes]
-    ['features drawn', 'features drawn', 'seconds']
-    """
+    """Objective and test error of Sparse-RF and of boosting as they draw features."""
     found = filled(select(records, figure=1), "figure 1")
     figure = columns(found, _searches, width=3.8, heights=(2.6, 2.3, 2.3))
-    keys = legend_keys(_SEARCHES, _SEARCHES)
+    keys = legend_keys(_SEARCHES, [{"method": name} for name in _SEARCHES])
     if any(level(runs) for runs in found.values()):
         keys.append(legend_key("exact kernel", "black", "", linestyle="--"))
     if any(_within_sight(runs, None) for runs in found.values()):
@@ -220,17 +131,8 @@ def figure1(records: Iterable[Record]) -> Figure:
 
 
 def level(runs: Iterable[Record]) -> Record | None:
-    """The run of the exact kernel machine that the figure's dashed lines stand for.
-
-    Examples
-    --------
-    >>> level([{"method": "sparse-perceptron"}]) is None
-    True
-    """
+    """The run of the exact kernel machine that the figure's dashed lines stand for."""
     return next((run for run in runs if run["method"] == "kernel-perceptron"), None)
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _of_table(records: Iterable[Record], number: int) -> list[Record]:
@@ -245,11 +147,7 @@ def _of_same_data(theirs: Sequence[Record], ours: Record) -> list[Record]:
 
 
 def _models(
-    pair: Sequence[Axes],
-    runs: Sequence[Record],
-    theirs: Sequence[Record],
-    kernel: str,
-    colour: str,
+    pair: Sequence[Axes], runs: Sequence[Record], theirs: Sequence[Record], kernel: str, colour: str
 ) -> None:
     """The models of one kernel: Sparse-RF as a curve over λ, with a star at the one chosen."""
     reads = (lambda run: 100 * rms(run), lambda run: run["seconds"].get("predict") or np.nan)
@@ -303,7 +201,7 @@ def _courses(panel: Axes, runs: Sequence[Record], across: str, up: str) -> None:
 
 
 def _within_sight(runs: Sequence[Record], failure: float | None) -> Curve:
-    """What a bound allows after every draw, as far as that is of the size of the objectives."""
+    """Bound after every draw, where it is of the size of the objectives."""
     exact = level(runs)
     if exact is None:
         return []

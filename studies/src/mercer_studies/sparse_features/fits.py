@@ -20,8 +20,6 @@ from mercer_studies.sparse_features import exact
 from mercer_studies.sparse_features.data import Loaded, Subset, dense_model, feature_map
 from mercer_studies.timing import Stopwatch, repeated
 
-__all__ = ["kernel_machine", "table"]
-
 TOLERANCE = 1e-3  # of the sparse solver: the gap, relative to the loss of a constant
 _TEST_BYTES = 2.0**28
 _CALLS = 7
@@ -53,27 +51,10 @@ def table(
 ) -> dict[str, Any]:
     """A cell of the tables: model size, error, seconds and memory.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    family : {"kernel", "rf", "sparse"}
-    kernel : {"gaussian", "laplacian", "perceptron"}
-    size : int or None
-        Features D that are drawn; None for the exact kernel.
-    seed : int
-    lam_n : float
-        n λ.
-    rows, test_rows : int or None
-        Training and test rows; None takes all.
-    n_new : int
-        Features drawn at a time.
-    width_rows, width_size : int
-        Rows and features with which γ is chosen.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    ``family``: "kernel", "rf" or "sparse"; ``kernel``: "gaussian", "laplacian" or "perceptron";
+    ``size``: features D that are drawn; None for the exact kernel; ``lam_n``: n λ; ``n_new``:
+    features drawn at a time; ``width_rows``, ``width_size``: rows and features with which γ is
+    chosen.
     """
     some = loaded.subset(rows, test_rows)
     width = loaded.width(kernel, rows, width_rows, width_size)

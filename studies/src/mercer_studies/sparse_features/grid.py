@@ -1,24 +1,10 @@
-"""What the study runs: data sets, methods and sizes at three scales."""
+"""Data sets, methods and sizes of the study at three scales."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mercer_studies.sparse_features.data import Source
-
-__all__ = [
-    "BOOSTING",
-    "FAMILIES",
-    "FIGURE",
-    "KERNELS",
-    "LAMBDAS",
-    "METHODS",
-    "SCALES",
-    "SOURCES",
-    "TABLES",
-    "Scale",
-    "table_of",
-]
 
 FAMILIES = {"kernel": "Kernel", "rf": "RF", "sparse": "Sparse-RF"}
 """The exact kernel, random features with an l2 penalty, and random features with an l1 penalty."""
@@ -41,10 +27,8 @@ FIGURE = 1
 
 
 def table_of(number: int) -> str:
-    """What records say under ``figures`` when they belong to a table.
+    """Entry of ``figures`` in records that belong to a table.
 
-    Examples
-    --------
     >>> table_of(1)
     'Table 1'
     """
@@ -71,31 +55,20 @@ SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the study to run.
+    """Sizes and data sets of a run of the study.
 
-    Parameters
-    ----------
-    table_data, figure_data : tuple of str
-        Of the tables, and of the figure.
-    rows, test_rows : int or None
-        At most so many; None takes all.
-    kernel_rows : int or None
-        The exact kernel is fitted to no more.
-    size, n_new : int
-        Features D that are drawn, and how many of them at a time.
-    width_rows, width_size : int
-        Rows and features with which γ is chosen.
-    figure_rows, figure_size, figure_new : int
-        Rows, features drawn and features drawn at a time in the figure.
-    n_learners : int
-        Perceptrons that boosting looks for at most.
+    ``table_data``, ``figure_data``: of the tables, and of the figure; ``rows``, ``test_rows``: at
+    most so many; None takes all; ``size``, ``n_new``: features D that are drawn, and how many of
+    them at a time; ``width_rows``, ``width_size``: rows and features with which γ is chosen;
+    ``figure_rows``, ``figure_size``, ``figure_new``: rows, features drawn and features drawn at a
+    time in the figure.
     """
 
     table_data: tuple[str, ...]
     figure_data: tuple[str, ...]
     rows: int | None = 6000
     test_rows: int | None = 10_000
-    kernel_rows: int | None = 6000
+    kernel_rows: int | None = 6000  # the exact kernel is fitted to no more
     size: int = 4000
     n_new: int = 400
     width_rows: int = 2000
@@ -103,7 +76,7 @@ class Scale:
     figure_rows: int = 5000
     figure_size: int = 2000
     figure_new: int = 50
-    n_learners: int = 200
+    n_learners: int = 200  # perceptrons that boosting looks for at most
 
 
 SCALES = {

@@ -1,4 +1,4 @@
-"""What the report says of the sparse random features paper besides the numbers."""
+"""Text of the report on the sparse random features paper."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from mercer_studies.sparse_features.grid import FIGURE, SOURCES, TABLES, table_o
 from mercer_studies.sparse_features.reference import published
 from mercer_studies.sparse_features.summary import shows
 from mercer_studies.sparse_features.tables import beside, measured
-
-__all__ = ["PAGE"]
 
 
 def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:

@@ -9,7 +9,7 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, called, names_of
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.sparse_features import course, fits
-from mercer_studies.sparse_features.data import Source, load
+from mercer_studies.sparse_features.data import load
 from mercer_studies.sparse_features.grid import (
     BOOSTING,
     FAMILIES,
@@ -24,34 +24,15 @@ from mercer_studies.sparse_features.grid import (
     table_of,
 )
 
-__all__ = ["stages"]
-
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", tables=(1,)))
-    >>> [stage.name for stage in found]
-    ['generated-regression, table']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     everything = not (selected.tables or selected.figures)
     tables = TABLES if everything else selected.tables
 
     def plans(names: Sequence[str]) -> list[_Plan]:
-        kept = names_of(SOURCES, names, selected)
-        return [_Plan(SOURCES[name], scale, selected.n_jobs) for name in kept]
+        return _Plan.each(names_of(SOURCES, names, selected), scale, selected)
 
     shown = [plan for plan in plans(scale.table_data) if plan.source.table in tables]
     found = [plan.table() for plan in shown]
@@ -64,9 +45,8 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
 class _Plan(Plan):
     """The row of a table, and a panel of the figure."""
 
-    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale = scale
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def table(self) -> Stage:
         """The row of a table."""
@@ -82,12 +62,8 @@ class _Plan(Plan):
         """A panel of the figure."""
         scale = self._scale
         rows = self.at_most(scale.figure_rows)
-        common: dict[str, Any] = {
-            "rows": self.unless_all(rows),
-            "test_rows": scale.test_rows,
-            "lam_n": 1.0,
-            "seed": 0,
-        }
+        common: dict[str, Any] = {"rows": self.unless_all(rows), "test_rows": scale.test_rows}
+        common |= {"lam_n": 1.0, "seed": 0}
         draws = {"size": scale.figure_size, "n_new": scale.figure_new}
         searches = {"sparse-perceptron": draws, BOOSTING: {"size": scale.n_learners, "n_new": 1}}
         level = {"method": "kernel-perceptron", "size": None, **common}
@@ -101,7 +77,7 @@ class _Plan(Plan):
         return self.stage("figure", cells)
 
     def limits(self) -> list[str]:
-        """What is left out of the tables, and what is put in its place."""
+        """Sentences on data left out of the tables, and on stand-ins."""
         rows = self.at_most(self._scale.rows)
         exact = self.at_most(min(rows, self._scale.kernel_rows or rows))
         said = self.left_out(rows, self.source.stands_in)
@@ -115,18 +91,10 @@ class _Plan(Plan):
         if family == "kernel":
             n = min(n, scale.kernel_rows or n)
         size = None if family == "kernel" else scale.size
-        settings: dict[str, Any] = {
-            "family": family,
-            "kernel": kernel,
-            "size": size,
-            "seed": 0,
-            "lam_n": lam_n,
-            "rows": self.unless_all(n),
-            "test_rows": scale.test_rows,
-            "n_new": scale.n_new,
-            "width_rows": scale.width_rows,
-            "width_size": scale.width_size,
-        }
+        settings: dict[str, Any] = {"family": family, "kernel": kernel, "size": size, "seed": 0}
+        settings |= {"lam_n": lam_n, "rows": self.unless_all(n), "test_rows": scale.test_rows}
+        settings |= {"n_new": scale.n_new, "width_rows": scale.width_rows}
+        settings |= {"width_size": scale.width_size}
         method = f"{family}-{kernel}"
         of = f", n λ {lam_n:g}" if family == "sparse" else ""
         return Cell(
@@ -153,7 +121,7 @@ class _Plan(Plan):
         )
 
     def _common(self) -> dict[str, Any]:
-        """What determines a run, whatever its method."""
+        """Settings of a run that do not depend on its method."""
         return {
             "protocol": "published",
             "data_name": self.name,

@@ -6,8 +6,6 @@ from typing import Any
 
 from mercer_studies.sparse_features.grid import FAMILIES, METHODS, table_of
 
-__all__ = ["published"]
-
 _SETS = {
     "CPU": (1, 6554, 819, 21),
     "Census": (1, 18_186, 2273, 119),
@@ -77,22 +75,10 @@ Covtype  perceptron Sparse-RF   1401 0.836  1706    70  44.4
 def published() -> list[dict[str, Any]]:
     """Every cell that the authors ran, as a record.
 
-    Returns
-    -------
-    list of dict
-        With ``data``, ``method``, ``model_size``, ``score``, ``seconds`` and ``memory`` as in our
-        records; ``protocol`` is ``"published"``. What they call RMSE stands as the relative error.
-
-    References
-    ----------
-    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
+    With ``data``, ``method``, ``model_size``, ``score``, ``seconds`` and ``memory`` as in our
+    records; ``protocol`` is ``"published"``. What they call RMSE stands as the relative error. Yen,
+    Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
     Hilbert space, NIPS 2014, Tables 1 and 2.
-
-    Examples
-    --------
-    >>> cells = published()
-    >>> len(cells), cells[1]["label"], cells[1]["score"]
-    (51, 'RF, gaussian', {'test': {'relative_rmse': 0.037}})
     """
     families = {label: family for family, label in FAMILIES.items()}
     found = []

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from mercer_studies.measures import duration
-from mercer_studies.queries import by_data, select, training_rows
+from mercer_studies.queries import Record, by_data, select, training_rows
 from mercer_studies.sparse_features.grid import SCALES, TABLES, table_of
-
-__all__ = ["shows"]
-
-Record = Mapping[str, Any]
 
 ROWS_POWER = 1.9
 """Power of the rows in the seconds of Sparse-RF, all λ and kernels together.
@@ -22,13 +17,7 @@ sparse-features --scale paper --table 2 --datasets cod-rna-train --set rows=3000
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """Sentences on rows, features and the seconds of all rows.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """Sentences on rows, features and the seconds of all rows."""
     return [said for number in TABLES for said in _extent(records, number)]
 
 

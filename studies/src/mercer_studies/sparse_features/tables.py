@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from mercer_studies.queries import by_data, data_kind, is_regression, paper_name, score, select
+from mercer_studies.page import Table, table
+from mercer_studies.queries import (
+    Record,
+    by_data,
+    data_kind,
+    is_regression,
+    paper_name,
+    score,
+    select,
+)
 from mercer_studies.sparse_features.figures import chosen, rms, shown
 from mercer_studies.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
-
-__all__ = ["beside", "measured"]
-
-Record = Mapping[str, Any]
 
 _NUMBERS = tuple(range(3, 10))  # columns of our own tables
 _POINT, _SHARE = 0.01, 0.1  # near: within a point of accuracy, or 10 % of the error
@@ -23,28 +27,13 @@ _FIELDS = {
 }
 
 
-def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our cells, a table for each of theirs, and one for every λ of Sparse-RF.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"] for table in measured([])]
-    [[], [], []]
-    """
+def measured(records: Sequence[Record]) -> list[Table]:
+    """Our cells, a table for each of theirs, and one for every λ of Sparse-RF."""
     head = ["data", "kernel", "method", "n λ", "drawn", "size", "error"]
     head += ["train", "predict", "memory"]
     captions = {1: "Table 1: regression", 2: "Table 2: classification"}
     found = [
-        {
-            "caption": captions[number],
-            "head": head,
-            "rows": [_cells(run) for run in shown(records, number)],
-            "numbers": _NUMBERS,
-        }
+        table(captions[number], head, [_cells(run) for run in shown(records, number)], _NUMBERS)
         for number in TABLES
     ]
     paths = [
@@ -53,22 +42,11 @@ def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
         for run in select(records, figure=table_of(number))
         if run["family"] == "sparse"
     ]
-    every = {"caption": "Sparse-RF at every λ", "head": head, "rows": paths}
-    return [*found, {**every, "numbers": _NUMBERS}]
+    return [*found, table("Sparse-RF at every λ", head, paths, _NUMBERS)]
 
 
-def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our cells beside the authors'; what stands in for their data says so in every row.
-
-    Parameters
-    ----------
-    records, reference : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"] for table in beside([], [])]
-    [[], []]
-    """
+def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[Table]:
+    """Our cells beside the authors'; what stands in for their data says so in every row."""
     head = ["data", "kernel", "method", "size", "theirs", "score", "theirs", "verdict"]
     head += ["train", "theirs", "predict", "theirs", "memory", "theirs"]
     found = []
@@ -80,15 +58,8 @@ def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[
         for name, runs in by_data(select(records, figure=table_of(number))).items():
             points = theirs.get(paper_name(runs[0]), [])
             rows += _pairs(name, runs, points)
-        found.append(
-            {
-                "caption": table_of(number),
-                "head": head,
-                "rows": rows,
-                "numbers": (3, 4, 5, 6, *range(8, 14)),
-                "verdict": 7,
-            }
-        )
+        numbers = (3, 4, 5, 6, *range(8, 14))
+        found.append(table(table_of(number), head, rows, numbers, verdict=7))
     return found
 
 

@@ -1,22 +1,18 @@
-"""What the TEFM paper claims, each with a rule that our records hold or do not."""
+"""Claims of the TEFM paper, each with a rule that records hold or do not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, of_each
+from mercer_studies.claims import NOT_TESTED, Claim, Finding, Found, Rule, graded, of_each, overall
 from mercer_studies.measures import median_factor, power_law, price_along
-from mercer_studies.queries import averaged, over_seeds
+from mercer_studies.queries import Record, averaged, over_seeds
 from mercer_studies.tefm.figures import timings
 from mercer_studies.tefm.grid import METHODS
 
-__all__ = ["CLAIMS", "EXPONENTS", "exponents", "kernel_errors", "shares_of"]
-
-Record = Mapping[str, Any]
-Found = tuple[str, str]  # a verdict, and the numbers it rests on
 Curve = Mapping[int, float]
 
 _OURS = ("tefm-g", "tefm-s")
@@ -30,14 +26,8 @@ _HALF, _LESS = 0.65, 0.85  # "about half", and what is at least clearly less
 def kernel_errors(runs: Sequence[Record], norm: str = "spectral") -> dict[str, dict[int, float]]:
     """Mean relative errors of the kernel matrix by method and size.
 
-    Parameters
-    ----------
-    runs : sequence of mapping
-        Of one data set.
-    norm : {"spectral", "frobenius"}, default="spectral"
+    ``runs``: of one data set; ``norm``: "spectral" or "frobenius".
 
-    Examples
-    --------
     >>> runs = [{"method": "rks", "size": 8, "score": {"kernel": {"spectral": e}}} for e in (1, 3)]
     >>> kernel_errors(runs)
     {'rks': {8: 2.0}}
@@ -51,18 +41,9 @@ def kernel_errors(runs: Sequence[Record], norm: str = "spectral") -> dict[str, d
     return found
 
 
-def _half(runs: Sequence[Record]) -> Found:
-    return _below(kernel_errors(runs), ("rks",), kernel_errors(runs, "frobenius"))
-
-
-def _half_of_all(runs: Sequence[Record]) -> Found:
-    return _below(kernel_errors(runs), _RIVALS, kernel_errors(runs, "frobenius"))
-
-
-def _below(
-    errors: Mapping[str, Curve], rivals: Sequence[str], frobenius: Mapping[str, Curve]
-) -> Found:
+def _half(runs: Sequence[Record], rivals: Sequence[str] = ("rks",)) -> Found:
     """Whether both embeddings have about half the least error of some rivals at every size."""
+    errors, frobenius = kernel_errors(runs), kernel_errors(runs, "frobenius")
     shares, said = [], []
     for method in _OURS:
         ratios = list(shares_of(errors, method, rivals).values())
@@ -77,7 +58,7 @@ def _below(
         )
     good = [share <= _HALF for share in shares]
     fair = [share <= _LESS for share in shares]
-    return (HELD if all(good) else PARTLY if any(good) or all(fair) else NOT_HELD), "; ".join(said)
+    return graded(all(good), any(good) or all(fair)), "; ".join(said)
 
 
 def _compact(runs: Sequence[Record]) -> Found:
@@ -86,7 +67,7 @@ def _compact(runs: Sequence[Record]) -> Found:
         return NOT_TESTED, "Comp and RKS were not run at a common size"
     worse = float(np.mean([ratio > 1 for ratio in ratios]))
     numbers = f"{min(ratios):.2f} to {max(ratios):.2f} times the error of RKS"
-    return (HELD if worse >= 0.8 else PARTLY if worse >= 0.5 else NOT_HELD), numbers
+    return graded(worse >= 0.8, worse >= 0.5), numbers
 
 
 def _marginally(runs: Sequence[Record]) -> Found:
@@ -96,7 +77,7 @@ def _marginally(runs: Sequence[Record]) -> Found:
     better = float(np.mean([ratio >= 1 for ratio in ratios])) >= 0.8
     near = float(np.median(ratios)) <= 1.25
     numbers = f"TEFM-S has {min(ratios):.2f} to {max(ratios):.2f} times the error of TEFM-G"
-    return (HELD if better and near else PARTLY if better or near else NOT_HELD), numbers
+    return graded(better and near, better or near), numbers
 
 
 def _like_four_times(runs: Sequence[Record]) -> Found:
@@ -109,7 +90,7 @@ def _like_four_times(runs: Sequence[Record]) -> Found:
         near.append(abs(np.log(np.median(ratios))))
         said.append(f"{METHODS[method].label} {min(ratios):.2f} to {max(ratios):.2f} times")
     most = float(max(near))
-    verdict = HELD if most <= np.log(1.25) else PARTLY if most <= np.log(1.5) else NOT_HELD
+    verdict = graded(most <= np.log(1.25), most <= np.log(1.5))
     return verdict, ", ".join(said)
 
 
@@ -120,7 +101,7 @@ def _like_squares(runs: Sequence[Record]) -> Found:
         return NOT_TESTED, "no run with a base of l² features"
     numbers = ", ".join(f"l {size}: {ratio:.2f} times" for size, ratio in ratios.items())
     most = max(ratios.values())
-    return (HELD if most <= 1.25 else PARTLY if most <= 2 else NOT_HELD), numbers
+    return graded(most <= 1.25, most <= 2), numbers
 
 
 def _faster_rate(runs: Sequence[Record]) -> Found:
@@ -136,13 +117,13 @@ def _faster_rate(runs: Sequence[Record]) -> Found:
         f"{rate:.2f} ({METHODS[method].label})" for method, rate in rates.items()
     )
     factor = rates["tefm-square"] / rates["rks"] if rates["rks"] > 0 else np.inf
-    return (HELD if factor >= 1.6 else PARTLY if factor >= 1.2 else NOT_HELD), numbers
+    return graded(factor >= 1.6, factor >= 1.2), numbers
 
 
 # --- figures 2 and 3 -------------------------------------------------------------------------
 
 
-def _cheaper(cost: Callable[[Record], float], enough: float) -> Callable[[Sequence[Record]], Found]:
+def _cheaper(cost: Callable[[Record], float], enough: float) -> Rule:
     """A rule on how much more of ``cost`` the rivals need for the error of TEFM."""
 
     def rule(runs: Sequence[Record]) -> Found:
@@ -160,12 +141,12 @@ def _cheaper(cost: Callable[[Record], float], enough: float) -> Callable[[Sequen
             good = [factor >= enough for factor, _ in factors]
             # Where the rival never gets there, less than enough is no more than a bound.
             open_ = [bound and factor < enough for factor, bound in factors]
-            verdicts.append(NOT_TESTED if any(open_) else HELD if all(good) else NOT_HELD)
+            verdicts.append(NOT_TESTED if any(open_) else graded(all(good)))
             each = " and ".join(
                 f"{'over ' if bound else ''}{factor:.2f}" for factor, bound in factors
             )
             said.append(f"{METHODS[rival].label} {each} times")
-        return _overall(verdicts), ", ".join(said) or "no rival was run"
+        return overall(verdicts), ", ".join(said) or "no rival was run"
 
     return rule
 
@@ -181,12 +162,12 @@ def _growing(runs: Sequence[Record]) -> Found:
             continue
         (first, _), (last, bound) = prices[0], prices[-1]
         gains = last > first and last > 1.0
-        verdicts.append(HELD if gains else NOT_TESTED if bound else NOT_HELD)
+        verdicts.append(NOT_TESTED if bound and not gains else graded(gains))
         said.append(
             f"{METHODS[method].label}: {first:.2f} times the seconds at l {own[0]['size']}, "
             f"{'over ' if bound else ''}{last:.2f} at l {own[-1]['size']}"
         )
-    return _overall(verdicts), "; ".join(said) or "TEFM or RKS was not run"
+    return overall(verdicts), "; ".join(said) or "TEFM or RKS was not run"
 
 
 def _slightly_more(runs: Sequence[Record]) -> Found:
@@ -209,7 +190,7 @@ def _slightly_more(runs: Sequence[Record]) -> Found:
         for method, own in zip(_OURS, ratios, strict=True)
     )
     most = max(float(np.median(own)) for own in ratios)
-    return (HELD if most <= 2 else PARTLY if most <= 5 else NOT_HELD), numbers
+    return graded(most <= 2, most <= 5), numbers
 
 
 # --- table 1 ---------------------------------------------------------------------------------
@@ -238,12 +219,6 @@ l that come out. The time of the features is a sum of terms in l, which is no po
 def exponents(records: Sequence[Record]) -> dict[tuple[str, str, str], tuple[float, float]]:
     """Measured exponents of times, and R² of their lines, by method, phase and what is varied.
 
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
     >>> exponents([])
     {}
     """
@@ -271,7 +246,7 @@ def _as_counted(records: Sequence[Record]) -> list[Finding]:
         for (method, phase, varied), power in known.items()
     )
     share = float(np.mean(good))
-    verdict = HELD if share == 1 else PARTLY if share >= 0.5 else NOT_HELD
+    verdict = graded(share == 1, share >= 0.5)
     return [Finding("generated rows", "fair", verdict, numbers)]
 
 
@@ -290,7 +265,7 @@ CLAIMS = (
         1,
         "They have about half the error of every other method of the paper.",
         "The same, as a share of the least error among RKS, Quasi, Comp and Ffood.",
-        of_each(_half_of_all, figure=1, protocol="fair"),
+        of_each(partial(_half, rivals=_RIVALS), figure=1, protocol="fair"),
     ),
     Claim(
         "comp",
@@ -375,9 +350,6 @@ CLAIMS = (
 """The claims of figures 1 to 3 and of Table 1."""
 
 
-# --- small parts -----------------------------------------------------------------------------
-
-
 def shares_of(
     values: Mapping[str, Curve],
     method: str,
@@ -386,17 +358,9 @@ def shares_of(
 ) -> dict[int, float]:
     """Values of a method over the least of some rivals', by its size.
 
-    Parameters
-    ----------
-    values : mapping
-        Of every method, by size.
-    method : str
-    rivals : sequence of str
-    at : callable, optional
-        From a size of the method to the size of its rivals; the same by default.
+    ``values``: of every method, by size; ``at``: from a size of the method to the size of its
+    rivals; the same by default.
 
-    Examples
-    --------
     >>> shares_of({"tefm-g": {8: 1.0}, "rks": {8: 2.0, 16: 1.6}}, "tefm-g", ["rks"])
     {8: 0.5}
     """
@@ -414,12 +378,3 @@ def _of(means: Sequence[Record], method: str) -> list[Record]:
 
 def _seconds(run: Record) -> float:
     return float(run["seconds"]["fit"])
-
-
-def _overall(verdicts: Sequence[str]) -> str:
-    """Held by all that can be decided, by some, or by none."""
-    decided = [verdict for verdict in verdicts if verdict != NOT_TESTED]
-    if not decided:
-        return NOT_TESTED
-    held = decided.count(HELD)
-    return HELD if held == len(decided) else PARTLY if held else NOT_HELD

@@ -15,41 +15,28 @@ from mercer import datasets
 from mercer.compare.methods import Method
 from mercer.compare.records import quiet
 from mercer.compare.selection import Choice, Selection
-from mercer.datasets import Dataset, Split
+from mercer.datasets import Dataset
 from mercer.kernels import Gaussian
 from mercer_studies import sources
 from mercer_studies.inputs import scaled
-from mercer_studies.sources import drawn
+from mercer_studies.sources import drawn, remembered
 from mercer_studies.theory import spread_ratio
-
-__all__ = ["Loaded", "Source", "Spectrum", "Subset", "is_at_hand", "load"]
 
 
 @dataclass(frozen=True)
 class Source(sources.Source):
     """One data set as the study declares it; those with a name in the paper are in figure 1.
 
-    Parameters
-    ----------
-    paper_rows : int or None
-        Rows of its kernel matrix in the paper.
-    data_name : str or None
-        In ``mercer.datasets``; None: its own name.
-    column : int or None
-        Which of several responses is predicted; then the training part alone serves, and is
-        parted at random.
-    response : {"as is", "log(1 + y)", "from its mean"}
-        What is predicted.
-    stand_in_for : str or None
-        The set of the paper that it takes the place of.
+    ``column``: which of several responses is predicted; then the training part alone serves, and is
+    parted at random.
     """
 
-    paper_rows: int | None = None
+    paper_rows: int | None = None  # rows of its kernel matrix in the paper
     _: KW_ONLY
-    data_name: str | None = None
+    data_name: str | None = None  # in ``mercer.datasets``; None: its own name
     column: int | None = None
-    response: str = "as is"
-    stand_in_for: str | None = None
+    response: str = "as is"  # response that is predicted
+    stand_in_for: str | None = None  # the set of the paper that it takes the place of
     test_share: float = 0.25
 
     @property
@@ -77,103 +64,64 @@ LAM_N = 1.0
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What theorems need of a kernel matrix K of n rows.
+    """Constants of a kernel matrix K of n rows for the theorems."""
 
-    Parameters
-    ----------
-    norm : float
-        ‖K‖.
-    ratio : float
-        r of ``theory.spread_ratio``.
-    y : ndarray of shape (n,)
-        Ranks of the responses, of several those of the first, standardised.
-    alpha : float
-        λ.
-    least : float
-        The least of ``λ/2 ‖w‖² + mean ½ (f(x_i) - y_i)²`` in the space of the kernel.
-    """
-
-    norm: float
-    ratio: float
-    y: NDArray
-    alpha: float
-    least: float
+    norm: float  # ‖K‖
+    ratio: float  # r of ``theory.spread_ratio``
+    y: NDArray  # shape (n,), ranks of the responses, of several those of the first, standardised
+    alpha: float  # λ
+    least: float  # the least of ``λ/2 ‖w‖² + mean ½ (f(x_i) - y_i)²`` in the space of the kernel
 
 
 class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
-    Parameters
-    ----------
-    source : Source
-    data : Dataset
-    parts : Split
-        Its training and test rows.
-    n_jobs : int or None
+    ``parts``: its training and test rows.
     """
 
     source: Source
 
-    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        super().__init__(source, data, parts, n_jobs)
-        self._kernels: dict[int | None, tuple[Gaussian, NDArray, NDArray]] = {}
-        self._spectra: dict[int | None, Spectrum] = {}
-        self._subsets: dict[int | None, Subset] = {}
-        self._choices: dict[tuple[Any, ...], Choice] = {}
-
+    @remembered
     def kernel_matrix(self, rows: int | None) -> tuple[Gaussian, NDArray, NDArray]:
         """The kernel, so many training rows drawn at random and scaled, and their kernel matrix.
 
         The width σ of the kernel is the median distance between rows: γ = 1/(2σ²).
         """
-        if rows not in self._kernels:
-            X = self._parts.X_train[self._drawn(rows)]
-            X = scaled(X, X[:1], self.source.inputs)[0]
-            kernel = Gaussian(float(Gaussian("median").resolve(X).gamma) / 2)
-            self._kernels[rows] = kernel, X, kernel(X)
-        return self._kernels[rows]
+        X = self._parts.X_train[self._drawn(rows)]
+        X = scaled(X, X[:1], self.source.inputs)[0]
+        kernel = Gaussian(float(Gaussian("median").resolve(X).gamma) / 2)
+        return kernel, X, kernel(X)
 
+    @remembered
     def spectrum(self, rows: int | None) -> Spectrum:
-        """What the theorems need of that kernel matrix, and of ridge regression with it."""
-        if rows not in self._spectra:
-            K = self.kernel_matrix(rows)[2]
-            n = len(K)
-            responses = self._parts.y_train[self._drawn(rows)]
-            first = responses if responses.ndim == 1 else responses[:, 0]
-            y = np.unique(first, return_inverse=True)[1]
-            y = (y - y.mean()) / y.std()
-            solved = linalg.solve(K + LAM_N * np.eye(n), y, assume_a="pos", overwrite_a=True)
-            norm = float(eigsh(K, k=1, return_eigenvectors=False, v0=np.ones(n), tol=1e-6)[0])
-            least = 0.5 * LAM_N / n * float(y @ solved)
-            self._spectra[rows] = Spectrum(norm, spread_ratio(K), y, LAM_N / n, least)
-        return self._spectra[rows]
+        """Constants of that kernel matrix, and of ridge regression with it, for the theorems."""
+        K = self.kernel_matrix(rows)[2]
+        n = len(K)
+        responses = self._parts.y_train[self._drawn(rows)]
+        first = responses if responses.ndim == 1 else responses[:, 0]
+        y = np.unique(first, return_inverse=True)[1]
+        y = (y - y.mean()) / y.std()
+        solved = linalg.solve(K + LAM_N * np.eye(n), y, assume_a="pos", overwrite_a=True)
+        norm = float(eigsh(K, k=1, return_eigenvectors=False, v0=np.ones(n), tol=1e-6)[0])
+        least = 0.5 * LAM_N / n * float(y @ solved)
+        return Spectrum(norm, spread_ratio(K), y, LAM_N / n, least)
 
+    @remembered
     def subset(self, rows: int | None) -> Subset:
-        """So many training rows, drawn at random, and the test part, scaled by the former."""
-        if rows not in self._subsets:
-            kept, parts = self._drawn(rows), self._parts
-            X, X_test = scaled(parts.X_train[kept], parts.X_test, self.source.inputs)
-            y, y_test = self._responses
-            self._subsets[rows] = Subset(X, y[kept], X_test, y_test)
-        return self._subsets[rows]
+        """Random training rows, and the test part, scaled by the training rows."""
+        kept, parts = self._drawn(rows), self._parts
+        X, X_test = scaled(parts.X_train[kept], parts.X_test, self.source.inputs)
+        y, y_test = self._responses
+        return Subset(X, y[kept], X_test, y_test)
 
+    @remembered
     def choice(self, method: Method, rows: int | None, selection_rows: int) -> Choice:
         """γ and λ of a method at its reference size, by a validation part of the training rows."""
-        key = method.name, method.reference, rows, selection_rows
-        if key not in self._choices:
-            some = self.subset(rows)
-            selection = Selection(
-                some.X,
-                some.y,
-                "regression",
-                seed=0,
-                max_rows=selection_rows,
-                scale=False,
-                n_jobs=self.n_jobs,
-            )
-            with quiet():  # what a worse choice warns of is nobody's concern
-                self._choices[key] = selection.choose(method)
-        return self._choices[key]
+        some = self.subset(rows)
+        limits: dict[str, Any] = {"max_rows": selection_rows, "n_jobs": self.n_jobs}
+        selection = Selection(some.X, some.y, "regression", seed=0, scale=False, **limits)
+        with quiet():  # what a worse choice warns of is nobody's concern
+            return selection.choose(method)
 
     def _drawn(self, rows: int | None) -> NDArray[np.int64]:
         return np.sort(drawn(self._parts.X_train.shape[0], rows))
@@ -188,18 +136,7 @@ class Loaded(sources.Loaded):
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
-    """The rows of a source.
-
-    Parameters
-    ----------
-    source : Source
-    n_jobs : int or None, default=None
-
-    Raises
-    ------
-    DataError
-        If they cannot be had.
-    """
+    """The rows of a source."""
     data = source.data()
     if source.column is not None:
         names = f"{data.name}, the training part and column {source.column} of its responses"

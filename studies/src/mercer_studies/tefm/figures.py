@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mercer.plots.base import dress
 from mercer_studies.lines import Look, draw_bars, draw_line, legend_key, legend_keys
@@ -26,17 +26,6 @@ from mercer_studies.tefm.grid import METHODS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "LOOKS",
-    "bounded_runs",
-    "figure1",
-    "figure2",
-    "figure3",
-    "table1",
-    "theorems",
-    "timings",
-]
 
 LOOKS = {
     name: Look(METHODS[name].label, *look)
@@ -62,61 +51,17 @@ _NORMS = {"spectral": "spectral error, %", "frobenius": "Frobenius error, %"}
 
 
 def figure1(records: Iterable[Record]) -> Figure:
-    """Relative error of the kernel matrix against the number of features, in two norms.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"figures": [1], "protocol": "fair", "method": "rks", "size": 50, "rows": 90}
-    >>> run |= {"data": {"name": "toy", "n_train": 90, "d": 2}, "label": "RKS", "gamma": 1.0}
-    >>> run |= {"score": {"kernel": {"spectral": 0.1, "frobenius": 0.2}}}
-    >>> [panel.get_ylabel() for panel in figure1([run]).axes]
-    ['spectral error, %', 'Frobenius error, %']
-    """
+    """Relative error of the kernel matrix against the number of features, in two norms."""
     runs = select(records, figure=1, protocol="fair")
     figure = columns(
         filled(runs, "figure 1"), _norms, width=3.5, heights=(2.7, 2.2), most=_COLUMNS, share_x=True
     )
-    legend(figure, _keys(runs))
+    legend(figure, legend_keys(LOOKS, runs))
     return figure
 
 
 def theorems(records: Iterable[Record]) -> Figure:
-    """Kernel errors and excess losses as measured, dotted what theorems 1 to 3 allow.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record says what is allowed.
-
-    Examples
-    --------
-    >>> run = {"figures": [1], "protocol": "fair", "method": "rks", "size": 50, "rows": 90}
-    >>> run |= {"data": {"name": "toy"}, "score": {"kernel": {"spectral": 0.1}}}
-    >>> run["theory"] = {"spectral": 0.5, "excess": 0.01, "allowed_excess": 0.2}
-    >>> [panel.get_ylabel() for panel in theorems([run]).axes]
-    ['spectral error, %', 'excess loss, %']
-    """
+    """Kernel errors and excess losses as measured, dotted what theorems 1 to 3 allow."""
     runs = bounded_runs(records)
     figure = columns(
         filled(runs, "the theorems"),
@@ -126,15 +71,13 @@ def theorems(records: Iterable[Record]) -> Figure:
         most=_COLUMNS,
         share_x=True,
     )
-    legend(figure, [*_keys(runs), legend_key("allowed", "#555555", "", linestyle=":")])
+    legend(figure, [*legend_keys(LOOKS, runs), legend_key("allowed", "#555555", "", linestyle=":")])
     return figure
 
 
 def bounded_runs(records: Iterable[Record]) -> list[Record]:
     """The runs of figure 1 whose methods have a theorem.
 
-    Examples
-    --------
     >>> bounded_runs([{"figures": [1]}])
     []
     """
@@ -147,82 +90,17 @@ def bounded_runs(records: Iterable[Record]) -> list[Record]:
 
 
 def figure2(records: Iterable[Record]) -> Figure:
-    """Relative error of ridge regression on the test part against the number of features.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"figures": [2], "protocol": "fair", "method": "rks", "size": 50, "label": "RKS"}
-    >>> run |= {"data": {"name": "toy", "n_train": 90}, "seconds": {"fit": 0.1}}
-    >>> run |= {"score": {"test": {"relative_rmse": 0.5}}}
-    >>> figure2([run]).axes[0].get_xlabel()
-    'features l'
-    """
+    """Relative error of ridge regression on the test part against the number of features."""
     return _errors(records, 2, _size, "features l")
 
 
 def figure3(records: Iterable[Record]) -> Figure:
-    """The same error against the seconds that features and training take.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record belongs to this figure.
-
-    Examples
-    --------
-    >>> run = {"figures": [3], "protocol": "fair", "method": "rks", "size": 50, "label": "RKS"}
-    >>> run |= {"data": {"name": "toy", "n_train": 90}, "seconds": {"fit": 0.1}}
-    >>> run |= {"score": {"test": {"relative_rmse": 0.5}}}
-    >>> figure3([run]).axes[0].get_xlabel()
-    'features and training, s'
-    """
+    """Error of :func:`figure2` against the seconds that features and training take."""
     return _errors(records, 3, lambda run: run["seconds"]["fit"], "features and training, s")
 
 
 def table1(records: Iterable[Record]) -> Figure:
-    """Seconds of features and of the solution, against what the paper's table counts them in.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ValueError
-        If no record holds such times.
-
-    Examples
-    --------
-    >>> run = {"protocol": "timing", "method": "rks", "size": 8, "n_base": 32, "rows": 90}
-    >>> run |= {"varied": "ndl", "label": "RKS", "seconds": {"features": 0.1, "solve": 0.2}}
-    >>> [panel.get_xlabel() for panel in table1([run]).axes[:3]]
-    ['rows n', 'base features d', 'features l']
-    """
+    """Seconds of features and of the solution, against what the paper's table counts them in."""
     found = list(records)
     if not timings(found, "n"):
         raise ValueError("records must hold times of features and solutions; got none.")
@@ -238,24 +116,15 @@ def table1(records: Iterable[Record]) -> Figure:
             log_axes(panel, "y")
             size_axis(panel, [_varied(run, varied) for run in runs])
             dress(panel)
-    legend(figure, _keys(timings(found, "n")))
+    legend(figure, legend_keys(LOOKS, timings(found, "n")))
     return figure
 
 
 def timings(records: Iterable[Record], varied: str) -> list[Record]:
     """The runs that vary one number for the sake of their times.
 
-    Parameters
-    ----------
-    records : iterable of mapping
-    varied : {"n", "d", "l"}
+    ``varied``: "n", "d" or "l".
 
-    Returns
-    -------
-    list of mapping
-
-    Examples
-    --------
     >>> timings([{"protocol": "timing", "varied": "n"}, {"protocol": "fair"}], "n")
     [{'protocol': 'timing', 'varied': 'n'}]
     """
@@ -266,9 +135,6 @@ def timings(records: Iterable[Record], varied: str) -> list[Record]:
         and "failed" not in record
         and varied in record["varied"]
     ]
-
-
-# --- small parts -----------------------------------------------------------------------------
 
 
 def _norms(panels: Sequence[Axes], name: str, everything: Sequence[Record]) -> None:
@@ -335,7 +201,7 @@ def _errors(
 
     found = filled(runs, f"figure {number}")
     figure = columns(found, draw, width=3.8, heights=(3.2,), most=_COLUMNS)
-    keys = _keys(runs)
+    keys = legend_keys(LOOKS, runs)
     if any(run["size"] is None for run in runs):
         keys.append(legend_key("exact kernel", "black", "", linestyle="-."))
     legend(figure, keys)
@@ -389,14 +255,10 @@ def _ticks(runs: Iterable[Record]) -> list[int]:
 
 
 def _rows(runs: Sequence[Record], exact: Sequence[Record]) -> str:
-    """How many of the training rows were fitted."""
+    """Number of training rows that were fitted."""
     n = runs[0]["data"]["n_train"]
     most = [run.get("rows") or n for run in (runs[0], *exact[:1])]
     said = f"{thousands(n)} training rows"
     if most[0] < n:
         said = f"{thousands(most[0])} of {said}"
     return said if most[-1] == most[0] else f"{said}, exact: {thousands(most[-1])}"
-
-
-def _keys(runs: Iterable[Record]) -> list[Any]:
-    return legend_keys(LOOKS, {run["method"] for run in runs})

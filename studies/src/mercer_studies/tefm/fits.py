@@ -21,8 +21,6 @@ from mercer_studies.tefm.grid import KERNEL, method_at
 from mercer_studies.theory import embedding_bound, fourier_bound, learning_bound, srht_bound
 from mercer_studies.timing import Stopwatch, repeated
 
-__all__ = ["EXACT", "approximation", "ridge", "times"]
-
 EXACT = "blocks"
 """The method that is the exact kernel: one block of all rows."""
 
@@ -40,24 +38,12 @@ class _Fit:
 def approximation(
     loaded: Loaded, *, method: str, size: int, seed: int, rows: int | None
 ) -> dict[str, Any]:
-    """How far the inner products of a map are from the kernel matrix.
+    """Distance of a map's inner products from the kernel matrix.
 
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``, not the exact kernel.
-    size : int
-        Number of features l.
-    seed : int
-    rows : int or None
-        Rows of the kernel matrix; None takes all.
-
-    Returns
-    -------
-    dict
-        The results of a record: ``score`` has the relative errors in the spectral and in the
-        Frobenius norm under ``kernel``; ``theory`` what the theorems allow: see ``_theory``.
+    ``method``: one of ``grid.METHODS``, not the exact kernel; ``size``: number of features l;
+    ``rows``: rows of the kernel matrix; None takes all. Returns the results of a record: ``score``
+    has the relative errors in the spectral and in the Frobenius norm under ``kernel``; ``theory``
+    what the theorems allow: see ``_theory``.
     """
     kernel, X, K = loaded.kernel_matrix(rows)
     map_ = _feature_map(method, float(kernel.gamma), size, seed, loaded.n_jobs)
@@ -91,27 +77,9 @@ def ridge(
     """Ridge regression on the features of a map.
 
     γ and λ are chosen at one size of the method, on a validation part and with the seed 0, and
-    serve at every size and with every seed.
-
-    Parameters
-    ----------
-    loaded : Loaded
-    method : str
-        One of ``grid.METHODS``.
-    size : int or None
-        Number of features l; None for the exact kernel.
-    seed : int
-    rows : int or None
-        Training rows; None takes all.
-    reference : int
-        Number of features at which γ and λ are chosen.
-    selection_rows : int
-        At most so many rows are fitted, and as many validated on, while choosing.
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    serve at every size and with every seed. ``size``: number of features l; None for the exact
+    kernel; ``reference``: number of features at which γ and λ are chosen; ``selection_rows``: at
+    most so many rows are fitted, and as many validated on, while choosing.
     """
     some = loaded.subset(rows)
     known = method_at(method, size)
@@ -141,20 +109,10 @@ def ridge(
 def times(
     *, method: str, rows: int, n_base: int, size: int, inputs: int, seed: int, n_jobs: int | None
 ) -> dict[str, Any]:
-    """How long features and solution take on rows that are made up.
+    """Seconds of features and solution on generated rows.
 
-    Parameters
-    ----------
-    method : {"rks", "tefm-g", "tefm-s"}
-        The features of ``rks`` are ``size`` alone, without a base.
-    rows, n_base, size, inputs : int
-    seed : int
-    n_jobs : int or None
-
-    Returns
-    -------
-    dict
-        The results of a record.
+    ``method``: "rks", "tefm-g" or "tefm-s", the features of ``rks`` are ``size`` alone, without a
+    base.
     """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, inputs))
@@ -240,7 +198,7 @@ def _exactly(some: Subset, gamma: float | None, lam: float, n_jobs: int | None) 
 def _theory(
     known: Spectrum, design: Design, spectral: float, method: str, size: int, n_base: int | None
 ) -> dict[str, float | None]:
-    """What theorems 1 to 3 allow, beside what theorem 3 is about.
+    """Bounds of theorems 1 to 3, beside the excess loss of theorem 3.
 
     ``spectral``, relative to ‖K‖, is the bound of the kernel error, None for methods without one;
     ``excess`` is how much more than with the kernel itself the least regularized loss is with these

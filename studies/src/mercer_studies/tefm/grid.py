@@ -1,4 +1,4 @@
-"""What the study runs: data sets, methods and sizes at three scales."""
+"""Data sets, methods and sizes of the study at three scales."""
 
 from __future__ import annotations
 
@@ -7,22 +7,6 @@ from dataclasses import dataclass, replace
 from mercer.compare.methods import Method
 from mercer_studies.independent_blocks import BLOCKS
 from mercer_studies.tefm.data import Source
-
-__all__ = [
-    "FIGURES",
-    "KERNEL",
-    "METHODS",
-    "OURS",
-    "PAPERS",
-    "PROTOCOLS",
-    "SCALES",
-    "SOURCES",
-    "STAND_IN",
-    "VARIANTS",
-    "Scale",
-    "Times",
-    "method_at",
-]
 
 FIGURES = (1, 2, 3)
 PROTOCOLS = ("fair",)
@@ -78,8 +62,6 @@ METHODS = {
 def method_at(name: str, size: int | None) -> Method:
     """A method at a size: with d = l² the base map depends on it.
 
-    Examples
-    --------
     >>> method_at("tefm-square", 40).settings["n_base"]
     1600
     """
@@ -119,11 +101,8 @@ SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
 class Times:
     """The runs whose times are fitted by powers: one number is varied, the others stay.
 
-    Parameters
-    ----------
-    rows, bases, sizes : tuple of int
-        Rows n, features d of the base map and features l that come out; the middle one stays.
-    inputs : int
+    ``rows``, ``bases``, ``sizes``: rows n, features d of the base map and features l that come out;
+    the middle one stays.
     """
 
     rows: tuple[int, ...]
@@ -146,40 +125,25 @@ class Times:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the study to run.
+    """Sizes and data sets of a run of the study.
 
-    Parameters
-    ----------
-    kernel_data, ridge_data : tuple of str
-        Of figure 1, and of figures 2 and 3.
-    times : Times
-    sizes : tuple of int
-        Numbers of features l.
-    square_sizes : tuple of int
-        Those at which a base map of l² features is tried.
-    long_sizes : tuple of int
-        Further sizes of the methods that cost no more than random Fourier features.
-    kernel_rows, ridge_rows : int or None
-        At most so many rows; None takes the paper's for the kernel, and all for the regression.
-    exact_rows : int
-        The exact kernel is fitted to no more.
-    reference : int
-        Number of features at which γ and λ are chosen.
-    selection_rows : int
-        At most so many rows are fitted, and as many validated on, while choosing.
-    kernel_seeds, ridge_seeds : tuple of int
+    ``kernel_data``, ``ridge_data``: of figure 1, and of figures 2 and 3; ``square_sizes``: those at
+    which a base map of l² features is tried; ``long_sizes``: further sizes of the methods that cost
+    no more than random Fourier features; ``kernel_rows``, ``ridge_rows``: at most so many rows;
+    None takes the paper's for the kernel, and all for the regression; ``selection_rows``: at most
+    so many rows are fitted, and as many validated on, while choosing.
     """
 
     kernel_data: tuple[str, ...]
     ridge_data: tuple[str, ...]
     times: Times
-    sizes: tuple[int, ...] = (50, 100, 200, 400, 600)
+    sizes: tuple[int, ...] = (50, 100, 200, 400, 600)  # numbers of features l
     square_sizes: tuple[int, ...] = (20, 40, 80)
     long_sizes: tuple[int, ...] = (1200, 2400)
     kernel_rows: int | None = 2000
     ridge_rows: int | None = 8000
-    exact_rows: int = 8000
-    reference: int = 200
+    exact_rows: int = 8000  # the exact kernel is fitted to no more
+    reference: int = 200  # number of features at which γ and λ are chosen
     selection_rows: int = 2000
     kernel_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     ridge_seeds: tuple[int, ...] = (0, 1, 2)

@@ -1,12 +1,9 @@
-"""What the report says of the TEFM paper besides the numbers."""
+"""Text of the report on the TEFM paper."""
 
-from __future__ import annotations
+from functools import partial
 
-from collections.abc import Sequence
-
-from mercer_studies.blocks import Shown
-from mercer_studies.page import Page
-from mercer_studies.queries import Record, by_data, select
+from mercer_studies.page import Drawing, Page, drawn
+from mercer_studies.queries import select
 from mercer_studies.sources import names_in_paper
 from mercer_studies.tefm import figures as plots
 from mercer_studies.tefm.claims import CLAIMS
@@ -14,77 +11,58 @@ from mercer_studies.tefm.grid import SOURCES
 from mercer_studies.tefm.summary import shows
 from mercer_studies.tefm.tables import tables
 
-__all__ = ["PAGE"]
-
 _KEY = "Points are means over the seeds, bars their standard deviation. Dotted is what the paper "
 _KEY += "does not have."
 
 
-def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
-    """Every figure that the records have runs for."""
-    found = []
-    if select(records, figure=1, protocol="fair"):
-        found.append(
-            Shown(
-                "Figure 1: how near the kernel matrix is",
-                plots.figure1(records),
-                "Relative error of the kernel matrix in the spectral norm, and below it in the "
-                f"Frobenius norm, against the number of features, for {_names(records, 1)}.",
-                "Gaussian kernel, its width the median distance between rows. TEFM and Comp are "
-                f"made from four times as many random features. {_KEY}",
-            )
-        )
-    if plots.bounded_runs(records):
-        found.append(
-            Shown(
-                "Theorems 1 to 3: what is proved",
-                plots.theorems(records),
-                "Relative error of the kernel matrix in the spectral norm, and how much more than "
-                "with the kernel itself the least regularized loss is, against the number of "
-                "features, with what the theorems allow of each.",
-                "Dotted is what is allowed, 19 times of 20 above: theorem 1 for TEFM-G and its "
-                "first part for RKS, theorem 2 for TEFM-S, with the constants that the paper "
-                "leaves out. Below is ridge regression on the ranks of the responses, n λ = 1, and "
-                "theorem 3 for the measured error. Above 100 % a bound says nothing.",
-            )
-        )
-    if select(records, figure=2, protocol="fair"):
-        found.append(
-            Shown(
-                "Figure 2: what the features are worth to a regression",
-                plots.figure2(records),
-                "Relative error of ridge regression on the test part against the number of "
-                f"features, for every method on {_names(records, 2)}.",
-                "γ and λ are chosen for every method at one size, on a validation part of the "
-                f"training rows. The line across is the exact kernel. {_KEY}",
-            )
-        )
-    if select(records, figure=3, protocol="fair"):
-        found.append(
-            Shown(
-                "Figure 3: what they cost",
-                plots.figure3(records),
-                "The same error against the seconds of features and training, for every method on "
-                f"{_names(records, 3)}.",
-                f"Along a curve the number of features grows. {_KEY}",
-            )
-        )
-    if plots.timings(records, "n"):
-        found.append(
-            Shown(
-                "Table 1: how times grow",
-                plots.table1(records),
-                "Seconds of the features, and below them of the solution, against the number of "
-                "rows, of features of the base map and of features that come out.",
-                "Rows that are made up; one number is varied and the other two stay. Logarithmic "
-                "axes: a power law is a straight line.",
-            )
-        )
-    return found
-
-
-def _names(records: Sequence[Record], figure: int) -> str:
-    return ", ".join(by_data(select(records, figure=figure, protocol="fair")))
+_FIGURES = (
+    Drawing(
+        "Figure 1: how near the kernel matrix is",
+        plots.figure1,
+        lambda runs: select(runs, figure=1, protocol="fair"),
+        "Relative error of the kernel matrix in the spectral norm, and below it in the "
+        "Frobenius norm, against the number of features, for {data}.",
+        "Gaussian kernel, its width the median distance between rows. TEFM and Comp are "
+        f"made from four times as many random features. {_KEY}",
+    ),
+    Drawing(
+        "Theorems 1 to 3: what is proved",
+        plots.theorems,
+        plots.bounded_runs,
+        "Relative error of the kernel matrix in the spectral norm, and how much more than "
+        "with the kernel itself the least regularized loss is, against the number of "
+        "features, with what the theorems allow of each.",
+        "Dotted is what is allowed, 19 times of 20 above: theorem 1 for TEFM-G and its "
+        "first part for RKS, theorem 2 for TEFM-S, with the constants that the paper "
+        "leaves out. Below is ridge regression on the ranks of the responses, n λ = 1, and "
+        "theorem 3 for the measured error. Above 100 % a bound says nothing.",
+    ),
+    Drawing(
+        "Figure 2: what the features are worth to a regression",
+        plots.figure2,
+        lambda runs: select(runs, figure=2, protocol="fair"),
+        "Relative error of ridge regression on the test part against the number of "
+        "features, for every method on {data}.",
+        "γ and λ are chosen for every method at one size, on a validation part of the "
+        f"training rows. The line across is the exact kernel. {_KEY}",
+    ),
+    Drawing(
+        "Figure 3: what they cost",
+        plots.figure3,
+        lambda runs: select(runs, figure=3, protocol="fair"),
+        "The same error against the seconds of features and training, for every method on {data}.",
+        f"Along a curve the number of features grows. {_KEY}",
+    ),
+    Drawing(
+        "Table 1: how times grow",
+        plots.table1,
+        lambda runs: plots.timings(runs, "n"),
+        "Seconds of the features, and below them of the solution, against the number of "
+        "rows, of features of the base map and of features that come out.",
+        "Rows that are made up; one number is varied and the other two stay. Logarithmic "
+        "axes: a power law is a straight line.",
+    ),
+)
 
 
 PAGE = Page(
@@ -107,7 +85,7 @@ PAGE = Page(
         "The theorems' constants, which the paper leaves out, are those of its proofs.",
     ),
     data=names_in_paper(SOURCES.values()),
-    figures=_figures,
+    figures=partial(drawn, _FIGURES),
     protocols=("fair",),
     measured=tables,
     shows=shows,

@@ -9,7 +9,7 @@ from mercer_studies.papers import Selected
 from mercer_studies.plans import Plan, called, names_of
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.tefm import fits
-from mercer_studies.tefm.data import Source, is_at_hand, load
+from mercer_studies.tefm.data import is_at_hand, load
 from mercer_studies.tefm.grid import (
     FIGURES,
     METHODS,
@@ -23,8 +23,6 @@ from mercer_studies.tefm.grid import (
     method_at,
 )
 
-__all__ = ["stages"]
-
 _LONG = ("rks", "quasi", "fastfood", "orthogonal")
 """Methods that are cheap enough a feature to be worth more features."""
 
@@ -32,32 +30,14 @@ _TIMED = ("rks", "tefm-g", "tefm-s")
 
 
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
-    """The stages of a part of the study, and what is left out by declaration.
-
-    Parameters
-    ----------
-    selected : Selected
-
-    Returns
-    -------
-    stages : list of Stage
-    notes : list of str
-
-    Examples
-    --------
-    >>> found, notes = stages(Selected("tiny", figures=(1,)))
-    >>> [stage.name for stage in found]
-    ['generated-regression, kernel']
-    """
+    """The stages of a part of the study, and what is left out by declaration."""
     scale = selected.scale_of(SCALES)
     figures = set(selected.figures or FIGURES)
     left_out, notes = _left_out(selected)
 
     def plans(names: Sequence[str]) -> list[_Plan]:
         kept = [name for name in names_of(SOURCES, names, selected) if name in names]
-        return [
-            _Plan(SOURCES[name], scale, selected.n_jobs) for name in kept if name not in left_out
-        ]
+        return _Plan.each([name for name in kept if name not in left_out], scale, selected)
 
     found: list[Stage] = []
     if 1 in figures:
@@ -87,20 +67,11 @@ def _left_out(selected: Selected) -> tuple[set[str], list[str]]:
 class _Plan(Plan):
     """Kernel matrices and regressions."""
 
-    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        super().__init__(source, load, n_jobs)
-        self._scale = scale
-
-    def kernel(self) -> Stage:
-        """Figure 1."""
-        return self.stage("kernel", self._kernel_cells())
-
-    def ridge(self) -> Stage:
-        """Figures 2 and 3."""
-        return self.stage("regression", self._ridge_cells())
+    sources, load = SOURCES, staticmethod(load)
+    _scale: Scale
 
     def limits(self) -> list[str]:
-        """What is left out of the regressions."""
+        """Sentences on rows left out of the regressions."""
         rows = self._scale.ridge_rows
         if rows is None or rows >= self._n:
             return []
@@ -108,15 +79,17 @@ class _Plan(Plan):
 
     # -- figure 1 --------------------------------------------------------------------------------
 
-    def _kernel_cells(self) -> list[Cell]:
+    def kernel(self) -> Stage:
+        """Figure 1."""
         rows = self.at_most(self._scale.kernel_rows or self.source.paper_rows)
-        return [
+        cells = [
             self._kernel_cell(method, size, seed, rows)
             for seed in self._scale.kernel_seeds
             for method, sizes in self._kernel_sizes().items()
             for size in sizes
             if size <= rows or method in _LONG
         ]
+        return self.stage("kernel", cells)
 
     def _kernel_sizes(self) -> dict[str, list[int]]:
         """Sizes by method: random Fourier features also have four times as many, and squares."""
@@ -141,7 +114,8 @@ class _Plan(Plan):
 
     # -- figures 2 and 3 -------------------------------------------------------------------------
 
-    def _ridge_cells(self) -> list[Cell]:
+    def ridge(self) -> Stage:
+        """Figures 2 and 3."""
         scale = self._scale
         n = self.at_most(scale.ridge_rows)
         cells = []
@@ -153,18 +127,12 @@ class _Plan(Plan):
         # Chance has no part in the exact kernel.
         rows = min(n, scale.exact_rows)
         cells.append(self._ridge_cell(fits.EXACT, None, 0, self.unless_all(rows)))
-        return cells
+        return self.stage("regression", cells)
 
     def _ridge_cell(self, method: str, size: int | None, seed: int, rows: int | None) -> Cell:
         scale = self._scale
-        settings: dict[str, Any] = {
-            "method": method,
-            "size": size,
-            "seed": seed,
-            "rows": rows,
-            "reference": scale.reference,
-            "selection_rows": scale.selection_rows,
-        }
+        settings: dict[str, Any] = {"method": method, "size": size, "seed": seed, "rows": rows}
+        settings |= {"reference": scale.reference, "selection_rows": scale.selection_rows}
         known = method_at(method, size)
         n = self.at_most(rows)
         exact = 4e-12 * n**3 + 5e-10 * n**2 * (self._d + 4) if method == fits.EXACT else 0.0
@@ -181,7 +149,7 @@ class _Plan(Plan):
     # -- both ------------------------------------------------------------------------------------
 
     def _common(self, task: str) -> dict[str, Any]:
-        """What determines a run, whatever its method."""
+        """Settings of a run that do not depend on its method."""
         return {
             "protocol": "fair",
             "task": task,
@@ -206,14 +174,8 @@ def _times(scale: Scale, n_jobs: int | None) -> Stage:
 def _time_cell(
     method: str, rows: int, n_base: int, size: int, varied: str, inputs: int, n_jobs: int | None
 ) -> Cell:
-    settings: dict[str, Any] = {
-        "method": method,
-        "rows": rows,
-        "n_base": n_base,
-        "size": size,
-        "inputs": inputs,
-        "seed": 0,
-    }
+    settings: dict[str, Any] = {"method": method, "rows": rows, "n_base": n_base, "size": size}
+    settings |= {"inputs": inputs, "seed": 0}
     known = METHODS[method]
     return Cell(
         {"protocol": "timing", "data_name": "generated rows", **settings},

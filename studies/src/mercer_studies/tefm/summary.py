@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from mercer_studies.queries import by_data, error, select
+from mercer_studies.queries import Record, by_data, error, select
 from mercer_studies.tefm.claims import EXPONENTS, exponents, kernel_errors, shares_of
 from mercer_studies.tefm.figures import bounded_runs
 from mercer_studies.tefm.grid import METHODS, SOURCES
 from mercer_studies.tefm.tables import points
-
-__all__ = ["shows"]
-
-Record = Mapping[str, Any]
 
 _TEFM = ("tefm-g0", "tefm-g", "tefm-s")
 _LANDMARKS = ("nystroem", "rpcholesky")
@@ -21,13 +16,7 @@ _BOUNDED = ("rks", "tefm-g", "tefm-s")
 
 
 def shows(records: Sequence[Record]) -> list[str]:
-    """A sentence for each comparison that the records have runs for.
-
-    Examples
-    --------
-    >>> shows([])
-    []
-    """
+    """A sentence for each comparison that the records have runs for."""
     parts = (_extent, _powers, _orthogonal, _landmarks, _regressions, _bounds, _excess, _times)
     return [sentence for part in parts for sentence in part(records)]
 
@@ -60,7 +49,7 @@ def _extent(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _powers(records: Sequence[Record]) -> Iterator[str]:
-    """How much the power q of FFᵀ and the sketch matter."""
+    """Sentences on the influence of the power q of FFᵀ and of the sketch."""
     apart: dict[int, list[float]] = {}
     for errors in _errors(records).values():
         if set(_TEFM) <= set(errors):

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer_studies.queries import by_data, error, over_seeds, select
+from mercer_studies.page import Table, table
+from mercer_studies.queries import Record, by_data, error, over_seeds, select
 from mercer_studies.tefm.claims import EXPONENTS, exponents
 from mercer_studies.tefm.grid import METHODS
-
-__all__ = ["Point", "at_equal_features", "at_equal_seconds", "points", "tables"]
-
-Record = Mapping[str, Any]
 
 _BUDGETS = tuple(base * 10.0**power for power in range(-3, 4) for base in (1, 3))
 _BASES = "tefm-square"  # its base is too large to be set against the others
@@ -22,14 +19,7 @@ _BASES = "tefm-square"  # its base is too large to be set against the others
 
 @dataclass(frozen=True)
 class Point:
-    """What a method reaches at a size: means over the seeds.
-
-    Parameters
-    ----------
-    method : str
-    size : int
-    error, seconds : float
-    """
+    """Error and seconds of a method at a size: means over the seeds."""
 
     method: str
     size: int
@@ -40,18 +30,8 @@ class Point:
 def points(runs: Sequence[Record], value: Callable[[Record], float]) -> list[Point]:
     """Every method at every size, on one data set.
 
-    Parameters
-    ----------
-    runs : sequence of mapping
-        Of one data set and figure; the exact kernel, which has no size, is left out.
-    value : callable
-        The error of a run.
-
-    Examples
-    --------
-    >>> run = {"method": "rks", "size": 8, "seconds": {"fit": 0.5}}
-    >>> points([run], lambda run: 0.25)
-    [Point(method='rks', size=8, error=0.25, seconds=0.5)]
+    ``runs``: of one data set and figure; the exact kernel, which has no size, is left out;
+    ``value``: the error of a run.
     """
     found = []
     for method in METHODS:
@@ -66,14 +46,7 @@ def points(runs: Sequence[Record], value: Callable[[Record], float]) -> list[Poi
 
 
 def at_equal_features(found: Iterable[Point]) -> dict[int, list[Point]]:
-    """For every size that three methods or more have, the methods from the best on.
-
-    Examples
-    --------
-    >>> found = [Point(name, 8, error, 1.0) for name, error in (("a", 3), ("b", 2), ("c", 4))]
-    >>> [point.method for point in at_equal_features(found)[8]]
-    ['b', 'a', 'c']
-    """
+    """For every size that three methods or more have, the methods from the best on."""
     sizes: dict[int, list[Point]] = {}
     for point in found:
         sizes.setdefault(point.size, []).append(point)
@@ -83,14 +56,7 @@ def at_equal_features(found: Iterable[Point]) -> dict[int, list[Point]]:
 
 
 def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
-    """For some budgets of seconds the best that each method reaches within them, best first.
-
-    Examples
-    --------
-    >>> found = [Point("a", 8, 0.3, 0.5), Point("a", 16, 0.2, 2.0), Point("b", 8, 0.25, 0.9)]
-    >>> {budget: shown[0].method for budget, shown in at_equal_seconds(found).items()}
-    {1.0: 'b', 3.0: 'a'}
-    """
+    """For some budgets of seconds the best that each method reaches within them, best first."""
     spans: dict[float, list[Point]] = {}
     before: list[Point] = []
     for budget in _BUDGETS:
@@ -106,20 +72,14 @@ def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
     return spans
 
 
-def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The tables of the page.
-
-    Parameters
-    ----------
-    records : sequence of mapping
-
-    Examples
-    --------
-    >>> [table["rows"] for table in tables([])]
-    [[], [], [], [], []]
-    """
+def tables(records: Sequence[Record]) -> list[Table]:
+    """The tables of the page."""
     kinds = (
-        ("Error of the kernel matrix, spectral norm", 1, _spectral),
+        (
+            "Error of the kernel matrix, spectral norm",
+            1,
+            lambda run: run["score"]["kernel"]["spectral"],
+        ),
         ("Error of ridge regression on the test part", 2, error),
     )
     found = []
@@ -132,8 +92,7 @@ def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
         head = ["data", "at", "best", "error", "second", "error", "third", "error", "RKS"]
         numbers = (3, 5, 7, 8)
         for said, rows in (("features", features), ("seconds", seconds)):
-            caption = f"{what}: who leads at equal {said}"
-            found.append({"caption": caption, "head": head, "rows": rows, "numbers": numbers})
+            found.append(table(f"{what}: who leads at equal {said}", head, rows, numbers))
     found.append(_exponents(records))
     return found
 
@@ -157,7 +116,7 @@ def _rows(name: str, ranked: Mapping[Any, Sequence[Point]], at: str) -> list[lis
     return rows
 
 
-def _exponents(records: Sequence[Record]) -> dict[str, Any]:
+def _exponents(records: Sequence[Record]) -> Table:
     rows = [
         [
             METHODS[method].label,
@@ -169,16 +128,9 @@ def _exponents(records: Sequence[Record]) -> dict[str, Any]:
         ]
         for (method, phase, varied), (power, fit) in exponents(records).items()
     ]
-    return {
-        "caption": "Table 1: how seconds grow with rows n, features d of the base and features l",
-        "head": ["method", "time of", "with", "power", "R² of the line", "power in the table"],
-        "rows": rows,
-        "numbers": (3, 4, 5),
-    }
-
-
-def _spectral(run: Record) -> float:
-    return float(run["score"]["kernel"]["spectral"])
+    caption = "Table 1: how seconds grow with rows n, features d of the base and features l"
+    head = ["method", "time of", "with", "power", "R² of the line", "power in the table"]
+    return table(caption, head, rows, (3, 4, 5))
 
 
 def _percent(value: float) -> str:
