@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from _left_out import (  # noqa: F401, hooks of pytest
+    pytest_deselected,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 from mercer.auto.tuning import TUNING
 from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
