@@ -14,6 +14,8 @@ CHECKS_OF_SETTINGS = {
         "classifiers_one_label",
         "classifiers_one_label_sample_weights",
         "classifiers_train",
+        "clusterer_compute_labels_predict",
+        "clustering",
         "decision_proba_consistency",
         "dict_unchanged",
         "dont_overwrite_parameters",
@@ -27,6 +29,8 @@ CHECKS_OF_SETTINGS = {
         "methods_sample_order_invariance",
         "methods_subset_invariance",
         "n_features_in",
+        "outliers_fit_predict",
+        "outliers_train",
         "readonly_memmap_input",
         "regressor_multioutput",
         "regressors_train",
@@ -43,7 +47,8 @@ CHECKS_OF_SETTINGS = {
 def parametrize_with_settings(models, settings=(), expected_failed_checks=None):
     """Parametrise over all checks of ``models`` and over ``CHECKS_OF_SETTINGS`` of ``settings``.
 
-    Each class of ``settings`` has all checks, here or in another test file.
+    Each class of ``settings`` has all checks, here or in another test file. Checks that repeat one
+    of the same model with rows of another storage are slow.
     """
 
     def cases(models):
@@ -52,8 +57,18 @@ def parametrize_with_settings(models, settings=(), expected_failed_checks=None):
         ]
 
     every = parametrize_with_checks([])
-    kept = [*cases(models), *filter(_depends_on_settings, cases(settings))]
+    kept = [*map(_marked, cases(models)), *filter(_depends_on_settings, cases(settings))]
     return pytest.mark.parametrize(every.args[0], kept, **every.kwargs)
+
+
+def _marked(case):
+    """The case, slow if it repeats a check: on read-only rows, or on sparse matrices and arrays."""
+    values = getattr(case, "values", case)
+    _, check = values
+    if "readonly_memmap" in check.keywords or "sparse_matrix" in check.func.__name__:
+        marks = *getattr(case, "marks", ()), pytest.mark.slow
+        return pytest.param(*values, marks=marks)
+    return case
 
 
 def _depends_on_settings(case):

@@ -8,6 +8,7 @@ per fault and ends with 1 if the tests pass with one, or if its line is no longe
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -247,9 +248,11 @@ def outcome(mutant: Mutant, packages: Path) -> str:
         )
     finally:
         path.write_text(text, encoding="utf-8")
-    if done.returncode in (0, 1):
-        return "survived" if done.returncode == 0 else "noticed"
-    return "\n".join((done.stdout + done.stderr).splitlines()[-LINES:])
+    if done.returncode == 0:
+        return "survived"
+    if re.search(r"^\d+ failed", done.stdout, re.MULTILINE):
+        return "noticed"
+    return "\n".join(["neither", *(done.stdout + done.stderr).splitlines()[-LINES:]])
 
 
 def copied(packages: Path) -> None:
