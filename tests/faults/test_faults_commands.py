@@ -79,7 +79,7 @@ class Killed(BlockCoordinateDescent):
         super()._one_block(state, place)
 
 X = np.random.default_rng(0).normal(size=(200, 3))
-solver = Killed(block_size=20, checkpoint="kept", checkpoint_every=1, tol=1e-8, max_iter=200)
+solver = Killed(block_size=20, checkpoint="kept", checkpoint_every=1, tol=1e-8, max_iter=5)
 model = KernelRegressor(maps.ExactKernel(gamma=0.3), alpha=1e-4, solver=solver).fit(X, X.sum(1))
 np.save(sys.argv[1], model.map_coef_)
 """
