@@ -41,6 +41,7 @@ def test_ended_command_leaves_nothing_half_written(name, number, folder):
 
 
 @pytest.mark.parametrize("name", sorted({"compare", "reproduce"} & set(COMMANDS)))
+@pytest.mark.slow
 def test_command_killed_while_it_records_can_be_given_again(name, folder):
     results = folder / "results"
     child = start(folder, COMMANDS[name])
@@ -111,7 +112,14 @@ def test_killed_fit_goes_on_from_its_checkpoint_to_the_same_model(tmp_path):
 # --- streams, home and locale ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [0, 1, 2], ids=["stdin", "stdout", "stderr"])
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(0, id="stdin", marks=pytest.mark.slow),
+        pytest.param(1, id="stdout"),
+        pytest.param(2, id="stderr", marks=pytest.mark.slow),
+    ],
+)
 def test_closed_stream_does_not_keep_a_model_from_being_written(stream, folder):
     child = subprocess.run(
         ["sh", "-c", f'exec "$@" {stream}<&-', "sh", *_python(), *COMMANDS["predict"]],
