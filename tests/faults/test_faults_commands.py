@@ -161,6 +161,7 @@ def test_full_device_is_one_sentence(folder):
     assert "No space left on device" in child.stderr
 
 
+@pytest.mark.slow
 def test_terminal_without_greek_gets_everything_and_question_marks(folder):
     ended = run(folder, COMMANDS["compare"], env={"PYTHONIOENCODING": "ascii"})
     assert ended.status == 0, ended.said
