@@ -93,6 +93,7 @@ def test_few_rows_stay_as_the_rungs_have_them():
     assert 1.0 in {r.settings.gamma for r in of_stage(few, "rung 3")}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_narrow_enough_stays_with_what_the_rung_held_out():
     X, y = rough(8000)
     search = searched(X, y, replace(LAPLACIAN, gamma=64.0, ridge=0.05))

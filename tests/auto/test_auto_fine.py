@@ -132,14 +132,8 @@ def test_ridges_of_a_path_are_those_of_single_machines(rng):
         np.testing.assert_allclose(responses, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("function", "d"),
-    [
-        (waves, 2),
-        pytest.param(arm, 8, marks=pytest.mark.slow),
-        pytest.param(corners, 6, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("function", "d"), [(waves, 2), (arm, 8), (corners, 6)])
+@pytest.mark.slow
 def test_more_rows_never_make_a_model_without_noise_worse(function, d):
     X, y = rows(function, d, 2500)
     X_test, y_test = rows(function, d, 2000, seed=1)

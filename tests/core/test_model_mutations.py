@@ -13,7 +13,7 @@ def test_an_edited_model_answers_or_raises_an_exception():
     assert counts["same"] > 130
 
 
-@pytest.mark.parametrize("way", ["copy", "file"])
+@pytest.mark.parametrize("way", [pytest.param("copy", marks=pytest.mark.slow), "file"])
 def test_a_broken_copy_or_file_answers_or_is_refused_in_one_sentence(way):
     counts, bad = _mutations.sweep(list(_mutations.zoo()), way, _EVERY)
     assert bad == []
