@@ -143,7 +143,7 @@ MUTANTS = [
         "auto/targets.py",
         "np.log1p(np.abs(y - self.centre) / self.unit)",
         "np.log1p(np.abs(y) / self.unit)",
-        ("auto/test_auto_targets.py",),
+        ("auto/test_auto_parts.py",),
     ),
     Mutant(  # rank of a quantile
         "auto/intervals.py",
