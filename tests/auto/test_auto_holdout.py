@@ -97,7 +97,7 @@ def test_steps_go_past_the_ends_of_what_was_tried_and_not_inside():
         pytest.param(2000, 0.0, marks=pytest.mark.slow),
         (2000, 1.0),
         pytest.param(3000, 0.0, marks=pytest.mark.slow),
-        (3000, 0.1),
+        pytest.param(3000, 0.1, marks=pytest.mark.slow),
     ],
 )
 def test_intervals_hold_as_many_targets_as_they_promise(n, noise):

@@ -7,6 +7,7 @@ import _mutations
 _EVERY = 339  # mutations of which one is tried here; the fuzz programs try them all
 
 
+@pytest.mark.slow
 def test_an_edited_model_answers_or_raises_an_exception():
     counts, bad = _mutations.sweep(list(_mutations.zoo()), "edit", _EVERY)
     assert bad == []

@@ -98,6 +98,7 @@ def blocks(folder, name, stop):
     )
 
 
+@pytest.mark.slow
 def test_killed_fit_goes_on_from_its_checkpoint_to_the_same_model(tmp_path):
     assert blocks(tmp_path, "whole.npy", -1).returncode == 0
     assert blocks(tmp_path, "again.npy", 7).returncode == -signal.SIGKILL
