@@ -112,7 +112,7 @@ def address() -> None:
     )
     step("tests of the core, addresses")
     run([sys.executable, "-c", where, str(place)], **settings)
-    run([sys.executable, "-m", "pytest", "-n", "auto", "-q", "-x", TESTS], **settings)
+    run([sys.executable, "-m", "pytest", "-n", "auto", "-m", "", "-q", "-x", TESTS], **settings)
 
 
 def thread() -> None:

@@ -14,6 +14,8 @@ CHECKS_OF_SETTINGS = {
         "classifiers_one_label",
         "classifiers_one_label_sample_weights",
         "classifiers_train",
+        "clusterer_compute_labels_predict",
+        "clustering",
         "decision_proba_consistency",
         "dict_unchanged",
         "dont_overwrite_parameters",
@@ -27,6 +29,8 @@ CHECKS_OF_SETTINGS = {
         "methods_sample_order_invariance",
         "methods_subset_invariance",
         "n_features_in",
+        "outliers_fit_predict",
+        "outliers_train",
         "readonly_memmap_input",
         "regressor_multioutput",
         "regressors_train",
@@ -43,7 +47,8 @@ CHECKS_OF_SETTINGS = {
 def parametrize_with_settings(models, settings=(), expected_failed_checks=None):
     """Parametrise over all checks of ``models`` and over ``CHECKS_OF_SETTINGS`` of ``settings``.
 
-    Each class of ``settings`` has all checks, here or in another test file.
+    Each class of ``settings`` has all checks, here or in another test file. Slow are checks of
+    ``settings``, and those that repeat one of the same model with rows of another storage.
     """
 
     def cases(models):
@@ -52,8 +57,20 @@ def parametrize_with_settings(models, settings=(), expected_failed_checks=None):
         ]
 
     every = parametrize_with_checks([])
-    kept = [*cases(models), *filter(_depends_on_settings, cases(settings))]
+    of_settings = map(_slow, filter(_depends_on_settings, cases(settings)))
+    kept = [*(_slow(c) if _repeats(c) else c for c in cases(models)), *of_settings]
     return pytest.mark.parametrize(every.args[0], kept, **every.kwargs)
+
+
+def _slow(case):
+    marks = *getattr(case, "marks", ()), pytest.mark.slow
+    return pytest.param(*getattr(case, "values", case), marks=marks)
+
+
+def _repeats(case):
+    """Whether a check is one of others on read-only rows, or of sparse arrays on matrices."""
+    _, check = getattr(case, "values", case)
+    return "readonly_memmap" in check.keywords or "sparse_matrix" in check.func.__name__
 
 
 def _depends_on_settings(case):

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import doctest
+import os
+
+# Before NumPy is imported, here and in the processes of pytest-xdist, which share the cores:
+# threads of BLAS and of OpenMP that spin until they meet would take most of the time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from _left_out import (  # noqa: F401, hooks of pytest
+    pytest_deselected,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 from mercer.auto.tuning import TUNING
 from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 

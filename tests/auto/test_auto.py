@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import log_loss
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from _polars import pl
 from mercer import (
     AutoKernelClassifier,
@@ -47,7 +47,7 @@ def one_candidate(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
 @pytest.mark.usefixtures("one_candidate")
-@parametrize_with_checks(
+@parametrize_with_settings(
     FITS,
     expected_failed_checks=lambda model: {
         f"check_sample_weight_equivalence_on_{kind}_data": "rows given twice are held out apart"
@@ -345,7 +345,7 @@ def test_no_candidate_is_begun_after_the_deadline(monkeypatch):
 
 @pytest.mark.parametrize("most_exact", [3000, 1000])
 def test_the_last_fit_ends_by_the_clock(monkeypatch, most_exact):
-    X, y = friedman(3000)
+    X, y = friedman(1500)
     monkeypatch.setattr(TUNING, "end_share", 0.0)
     monkeypatch.setattr(TUNING, "exact_rows", most_exact)
     model = AutoKernelRegressor(random_state=0, time_budget=60.0).fit(X, y)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from sklearn.datasets import make_friedman1
 
 from mercer import AutoKernelRegressor
@@ -55,6 +56,7 @@ def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them():
     assert max(r.settings.ridge for r in leaves) <= max(r.settings.ridge for r in rungs)
 
 
+@pytest.mark.slow
 def test_the_narrower_kernel_lowers_the_error_of_the_model_of_all_rows():
     X, y = rough(6000)
     X_test, y_test = rough(2000, seed=1)
@@ -78,15 +80,20 @@ def test_held_out_responses_are_those_of_the_rows_that_leaves_held_out():
     assert np.mean((truth - responses) ** 2) < 0.5 * np.var(truth)
 
 
-def test_a_smooth_kernel_and_few_rows_stay_as_the_rungs_have_them():
+@pytest.mark.slow
+def test_a_smooth_kernel_stays_as_the_rungs_have_it():
     X, y = make_friedman1(6000, noise=0.5, random_state=0)
     smooth = searched(X, y, Settings(kernel="gaussian", gamma=0.3, ridge=0.01))
     assert not of_stage(smooth, "leaves")
+
+
+def test_few_rows_stay_as_the_rungs_have_them():
     few = searched(*rough(3000), LAPLACIAN)
     assert not of_stage(few, "leaves")
     assert 1.0 in {r.settings.gamma for r in of_stage(few, "rung 3")}
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_narrow_enough_stays_with_what_the_rung_held_out():
     X, y = rough(8000)
     search = searched(X, y, replace(LAPLACIAN, gamma=64.0, ridge=0.05))

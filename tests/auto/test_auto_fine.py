@@ -133,6 +133,7 @@ def test_ridges_of_a_path_are_those_of_single_machines(rng):
 
 
 @pytest.mark.parametrize(("function", "d"), [(waves, 2), (arm, 8), (corners, 6)])
+@pytest.mark.slow
 def test_more_rows_never_make_a_model_without_noise_worse(function, d):
     X, y = rows(function, d, 2500)
     X_test, y_test = rows(function, d, 2000, seed=1)

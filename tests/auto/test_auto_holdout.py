@@ -91,7 +91,15 @@ def test_steps_go_past_the_ends_of_what_was_tried_and_not_inside():
 
 
 # 2000 rows are left out in turn; 3000 have refits without a tenth.
-@pytest.mark.parametrize(("n", "noise"), [(2000, 0.0), (2000, 1.0), (3000, 0.0), (3000, 0.1)])
+@pytest.mark.parametrize(
+    ("n", "noise"),
+    [
+        pytest.param(2000, 0.0, marks=pytest.mark.slow),
+        (2000, 1.0),
+        pytest.param(3000, 0.0, marks=pytest.mark.slow),
+        pytest.param(3000, 0.1, marks=pytest.mark.slow),
+    ],
+)
 def test_intervals_hold_as_many_targets_as_they_promise(n, noise):
     X, y = smooth_rows(n + 5000, noise, seed=5)
     model = AutoKernelRegressor(random_state=0).fit(X[:n], y[:n])
@@ -103,15 +111,16 @@ def test_intervals_hold_as_many_targets_as_they_promise(n, noise):
 
 
 def test_more_rows_never_raise_the_error_of_a_noiseless_target():
-    X, y = smooth_rows(7000, 0.0, seed=6)
+    X, y = smooth_rows(5000, 0.0, seed=6)
     errors = []
-    for n in (600, 1200, 2400):
+    for n in (300, 600, 1200):
         model = AutoKernelRegressor(random_state=0).fit(X[:n], y[:n])
-        errors.append(np.sqrt(np.mean(np.square(model.predict(X[2400:]) - y[2400:]))))
+        errors.append(np.sqrt(np.mean(np.square(model.predict(X[1200:]) - y[1200:]))))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 2e-3
 
 
+@pytest.mark.slow
 def test_the_final_fit_errs_as_a_tight_solve_of_its_settings():
     X, y = smooth_rows(8000, 0.003, seed=7)
     n = 3000
@@ -126,6 +135,7 @@ def test_the_final_fit_errs_as_a_tight_solve_of_its_settings():
     assert error(model) <= 1.02 * error(tight)
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_delivered_size():
     rng = np.random.default_rng(8)
     X = rng.uniform(-1, 1, size=(9000, 2))

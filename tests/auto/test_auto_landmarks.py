@@ -106,6 +106,7 @@ def test_a_budget_of_time_holds():
 
 
 @pytest.mark.usefixtures("_small")
+@pytest.mark.slow
 def test_callbacks_follow_their_stage(capsys):
     callback = pytest.importorskip("sklearn.callback")
     model = AutoKernelRegressor(random_state=0).set_callbacks(callback.ProgressBar())

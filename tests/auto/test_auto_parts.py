@@ -263,8 +263,15 @@ def test_scales_of_a_search_are_those_of_the_last_pipeline(scales, kernel, power
     assert np.abs(by_cosines / by_cosines.max() - scaler.scales_).max() > 0.01
 
 
-@pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
-@pytest.mark.parametrize("n", [2500, 6000])
+@pytest.mark.parametrize(
+    ("n", "kernel"),
+    [
+        (2500, "laplacian"),
+        (6000, "gaussian"),
+        pytest.param(2500, "gaussian", marks=pytest.mark.slow),
+        pytest.param(6000, "laplacian", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
     X, y = make_friedman1(n, 6, noise=1.5, random_state=0)  # else gammas are tried once more
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)

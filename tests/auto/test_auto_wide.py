@@ -24,7 +24,12 @@ def wide_rows(kind, d, n_test=600, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("kind", "d"), [("two inputs", 150), ("all inputs", 150), ("two inputs", 2500)]
+    ("kind", "d"),
+    [
+        ("two inputs", 150),
+        ("all inputs", 150),
+        pytest.param("two inputs", 2500, marks=pytest.mark.slow),
+    ],
 )
 def test_a_wide_table_is_learned_as_well_as_by_lasso_and_ridge(kind, d):
     X, y = wide_rows(kind, d)

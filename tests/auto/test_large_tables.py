@@ -162,6 +162,7 @@ print(most[0], model.score(np.array(X[:3000]), y[:3000]))
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_within_the_bound(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(220_000, 16)).astype(np.float32)

@@ -453,6 +453,7 @@ def test_examples_run(check_examples):
     check_examples(cli)
 
 
+@pytest.mark.slow
 def test_the_command_runs_as_a_process(table, tmp_path):
     code = "from mercer.cli import main; main()"
     command = [sys.executable, "-c", code, "fit", str(table), "--target", "label", "--json"]

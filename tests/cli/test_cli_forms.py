@@ -117,7 +117,7 @@ def delivered(target, *more, code=0):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("target", ["y", "kind"])
+@pytest.mark.parametrize("target", ["y", pytest.param("kind", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_automatic_model_is_fitted_told_and_reported(form, target, monkeypatch):
     FORMS[form](monkeypatch)

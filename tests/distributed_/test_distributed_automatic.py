@@ -20,7 +20,7 @@ N, EDGES = 1400, (0, 100, 100, 700, 1400)
 
 
 @pytest.fixture
-def leaves(monkeypatch):
+def leaves(monkeypatch, few_treatments):
     """Leaves are solved, of nodes of few rows."""
     monkeypatch.setattr(TUNING, "exact_rows", 1000)
     monkeypatch.setattr("mercer.solvers.forest._LEAST_ROWS", 100)

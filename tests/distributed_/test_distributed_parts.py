@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info
 
 from _shards import D, cut, fitted_map, inputs
 from mercer import losses, maps
+from mercer._runtime.threads import blas_threads
 from mercer.designs import KernelMatrix
 from mercer.distributed import Here, Run, Shard
 from mercer.distributed.parts import Coding, DesignFacts, DesignPart
@@ -125,9 +126,10 @@ def test_a_worker_has_no_more_threads_than_it_may(rng):
             seen.append(max(i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"))
             return self.design.n_threads
 
-    for wanted in (1, 2):
-        run = Run(Here([Shard(X, np.ones(len(X)))]), Watched, _facts(map_, n_threads=wanted))
-        assert run.total("threads") == wanted
+    with blas_threads(2):
+        for wanted in (1, 2):
+            run = Run(Here([Shard(X, np.ones(len(X)))]), Watched, _facts(map_, n_threads=wanted))
+            assert run.total("threads") == wanted
     assert seen[0] == 1
     assert map_.n_jobs is None  # the map itself is nobody's to change
 

@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _conventions import parametrize_with_settings
 from mercer import DoublySGDClassifier, DoublySGDRegressor, KernelRegressor, persistence
 from mercer.estimators import doubly as estimators
 from mercer.losses import Huber, Logistic, Multinomial, Squared
@@ -33,7 +33,7 @@ def wave(n=600, d=2, seed=0, noise=0.0):
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")
-@parametrize_with_checks(
+@parametrize_with_settings(
     [DoublySGDRegressor(max_iter=5), DoublySGDClassifier(max_iter=5)],
     expected_failed_checks=lambda estimator: {
         f"check_sample_weight_equivalence_on_{kind}_data": "rows come in batches, in another order"

@@ -360,6 +360,7 @@ def test_warm_start_continues_where_the_last_fit_stopped():
     assert model.feature_map_.kernel_.gamma[700] == 0.2
 
 
+@pytest.mark.slow
 def test_hundreds_of_fits_and_predictions_leave_no_memory_behind():
     if _resident_bytes() is None:
         pytest.skip("the system does not tell resident memory")

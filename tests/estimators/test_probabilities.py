@@ -80,6 +80,11 @@ def test_probabilities_of_tied_responses_have_the_predicted_class_first():
     assert below.argmax(axis=1).tolist() == [1, 2]
 
 
+def test_probabilities_are_shares_above_a_floor_that_are_scaled_to_sum_one():
+    found = Probabilities(floor=0.01, power=1.0)(np.array([0.6, -1.5]))
+    np.testing.assert_allclose(found, [[0.21 / 1.02, 0.81 / 1.02], [1.26 / 1.27, 0.01 / 1.27]])
+
+
 def test_floor_and_power_have_the_least_log_loss_of_all_trials():
     rng = np.random.default_rng(0)
     responses, labels = rng.normal(size=(50, 3)), rng.integers(3, size=50)

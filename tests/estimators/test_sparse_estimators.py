@@ -9,9 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as OtherElasticNet
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from typer.testing import CliRunner
 
+from _conventions import parametrize_with_settings
 from mercer import (
     KernelClassifier,
     KernelRegressor,
@@ -38,7 +38,7 @@ def _expected_to_fail(estimator):
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
-@parametrize_with_checks(
+@parametrize_with_settings(
     [
         SparseKernelRegressor(**QUICK),
         SparseKernelClassifier("binning", loss="logistic", n_new=3, max_rounds=2, random_state=0),

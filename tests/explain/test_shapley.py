@@ -186,7 +186,7 @@ ESTIMATED = {
 
 
 @pytest.mark.parametrize("name", ESTIMATED)
-@pytest.mark.parametrize("baseline", ["independent", "rows"])
+@pytest.mark.parametrize("baseline", [pytest.param("independent", marks=pytest.mark.slow), "rows"])
 def test_estimates_agree_within_their_errors(name, baseline):
     model = ESTIMATED[name]()
     found = shapley_values(

@@ -17,6 +17,8 @@ from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient
 
+VARIANTS = ("span", "hashed", "faded", "few-fourier", "compact", "stump")  # of other maps
+
 
 @pytest.fixture
 def smooth():
@@ -43,7 +45,10 @@ def spread(name, gammas, alphas, solvers, form, combined=pairwise):
     ]
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in VARIANTS else name for name in MAPS],
+)
 def test_responses_are_right_or_warned_over_scales_and_strengths(name):
     solvers, form = ("cholesky", "cg"), (True, False, False)
     silent, verdicts = wrong(spread(name, GAMMAS[::8], ALPHAS[::7], solvers, form, product))

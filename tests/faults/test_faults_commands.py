@@ -41,6 +41,7 @@ def test_ended_command_leaves_nothing_half_written(name, number, folder):
 
 
 @pytest.mark.parametrize("name", sorted({"compare", "reproduce"} & set(COMMANDS)))
+@pytest.mark.slow
 def test_command_killed_while_it_records_can_be_given_again(name, folder):
     results = folder / "results"
     child = start(folder, COMMANDS[name])
@@ -79,7 +80,7 @@ class Killed(BlockCoordinateDescent):
         super()._one_block(state, place)
 
 X = np.random.default_rng(0).normal(size=(200, 3))
-solver = Killed(block_size=20, checkpoint="kept", checkpoint_every=1, tol=1e-8, max_iter=200)
+solver = Killed(block_size=20, checkpoint="kept", checkpoint_every=1, tol=1e-8, max_iter=5)
 model = KernelRegressor(maps.ExactKernel(gamma=0.3), alpha=1e-4, solver=solver).fit(X, X.sum(1))
 np.save(sys.argv[1], model.map_coef_)
 """
@@ -97,6 +98,7 @@ def blocks(folder, name, stop):
     )
 
 
+@pytest.mark.slow
 def test_killed_fit_goes_on_from_its_checkpoint_to_the_same_model(tmp_path):
     assert blocks(tmp_path, "whole.npy", -1).returncode == 0
     assert blocks(tmp_path, "again.npy", 7).returncode == -signal.SIGKILL
@@ -111,7 +113,14 @@ def test_killed_fit_goes_on_from_its_checkpoint_to_the_same_model(tmp_path):
 # --- streams, home and locale ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stream", [0, 1, 2], ids=["stdin", "stdout", "stderr"])
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(0, id="stdin", marks=pytest.mark.slow),
+        pytest.param(1, id="stdout"),
+        pytest.param(2, id="stderr", marks=pytest.mark.slow),
+    ],
+)
 def test_closed_stream_does_not_keep_a_model_from_being_written(stream, folder):
     child = subprocess.run(
         ["sh", "-c", f'exec "$@" {stream}<&-', "sh", *_python(), *COMMANDS["predict"]],
@@ -153,6 +162,7 @@ def test_full_device_is_one_sentence(folder):
     assert "No space left on device" in child.stderr
 
 
+@pytest.mark.slow
 def test_terminal_without_greek_gets_everything_and_question_marks(folder):
     ended = run(folder, COMMANDS["compare"], env={"PYTHONIOENCODING": "ascii"})
     assert ended.status == 0, ended.said

@@ -204,6 +204,7 @@ def test_two_fits_with_one_checkpoint_end_in_the_same_model(tmp_path):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_commands_that_add_to_one_record_file_mix_no_lines(tmp_path):
     prepare(tmp_path, n=200)
     children = [start(tmp_path, COMMANDS["compare"]) for _ in range(2)]

@@ -6,9 +6,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.ensembles
+from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, maps, persistence
 from mercer.kernels import Laplacian, Perceptron, Stump
 from mercer.maps import RandomPerceptron, RandomStump, RandomTree
@@ -64,7 +64,7 @@ VARIANTS = [
 NAMES = ["perceptron", "stump", "tree"]
 
 
-@parametrize_with_checks(
+@parametrize_with_settings(
     [RandomPerceptron(n_components=6), RandomStump(n_components=6), RandomTree(n_components=6)]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -67,7 +67,7 @@ def test_the_readme_holds_its_two_commands():
         "python3 -m venv .venv && . .venv/bin/activate && pip install '.[cli]' "
         "&& mercer compare letter\n" in shell
     )
-    assert ". .venv/bin/activate && pip install '.[test]' && pytest\n" in shell
+    assert ". .venv/bin/activate && pip install 'mercer[test]' && pytest\n" in shell
 
 
 def test_importing_mercer_brings_in_nothing_optional():

@@ -22,6 +22,7 @@ def test_the_package_says_that_it_is_typed():
     assert (resources.files("mercer") / "py.typed").is_file()
 
 
+@pytest.mark.slow
 def test_the_strict_type_checker_passes_a_users_file_and_sees_wrong_arguments(tmp_path):
     pytest.importorskip("mypy")
     wrong = tmp_path / "wrong.py"

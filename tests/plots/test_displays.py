@@ -257,6 +257,12 @@ def test_reliability_is_the_share_of_every_bin():
     assert len(display.bars_) == 2
 
 
+def test_the_error_of_probabilities_counts_bins_by_their_rows():
+    proba = np.array([0.1, 0.1, 0.1, 0.6])
+    display = plots.CalibrationDisplay.from_predictions([0, 0, 0, 1], proba, n_bins=2)
+    np.testing.assert_allclose(display.error, (3 * 0.1 + 0.4) / 4)
+
+
 def test_reliability_agrees_with_that_of_scikit_learn():
     from sklearn.calibration import calibration_curve
 

@@ -79,12 +79,13 @@ def test_threads_of_blas_are_limited_for_as_long_as_wanted():
     def counts():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    before = counts()
-    with blas_threads(1):
-        assert set(counts()) <= {1}
-    with blas_threads(None):
+    with blas_threads(2):
+        before = counts()
+        with blas_threads(1):
+            assert set(counts()) <= {1}
+        with blas_threads(None):
+            assert counts() == before
         assert counts() == before
-    assert counts() == before
 
 
 def test_examples_run(check_examples):

@@ -105,3 +105,12 @@ def test_a_single_class_gives_its_constant_model():
 
 def test_examples_run(check_examples):
     check_examples(mercer.solvers.newton)
+
+
+def test_the_radius_goes_to_the_least_of_the_parabola_along_the_step():
+    # F(θ + t s) - F(θ) = -t + 0.6 t² is least at t = 1 / 1.2.
+    newton = mercer.solvers.newton
+    step = newton._Step(move=np.ones(1), length=np.ones(1), predicted=np.ones(1))
+    fair = np.array([(newton._POOR + newton._GOOD) / 2])
+    found = newton._new_radius(np.array([2.0]), step, fair, np.array([0.4]), np.array([-1.0]))
+    np.testing.assert_allclose(found, 1 / 1.2)
