@@ -134,10 +134,22 @@ MUTANTS = [
         ("estimators/test_local.py",),
     ),
     Mutant(  # weights of merged moments
-        "distributed/statistics.py",
-        "shift = np.square(step) * (self.weight * (other.weight / weight))",
+        "_runtime/moments.py",
+        "shift = np.square(step) * (self.weight * share)",
         "shift = np.square(step) * self.weight",
+        ("runtime",),
+    ),
+    Mutant(  # logarithms of targets on shards
+        "distributed/tables.py",
+        "other.target_steps = (*self.target_steps, step)",
+        "other.target_steps = self.target_steps",
         ("distributed_",),
+    ),
+    Mutant(  # rows of a shard in files, of one piece alone
+        "engines/files.py",
+        '.open("ab") as file',
+        '.open("wb") as file',
+        ("estimators/test_out_of_core.py",),
     ),
     Mutant(  # centre of the logarithm of targets
         "auto/targets.py",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -483,3 +485,32 @@ def test_command_shows_the_table_even_if_the_figure_cannot_be_written(table, mon
     )
     assert done.exit_code == 1
     assert "linear" in done.stdout
+
+
+def test_settings_of_the_exact_machine_are_chosen_on_fewer_rows(monkeypatch):
+    exact = replace(methods.METHODS["exact"], choice_rows=50)
+    monkeypatch.setitem(methods.METHODS, "exact", exact)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    data = Dataset("product", "regression", X, X[:, 0] * X[:, 1])
+    found = compare.compare(data, compare.Plan(methods=("linear", "exact"), selection_rows=100))
+    assert [r["choice"]["n_fitted"] for r in found.records] == [100, 50]
+
+
+def test_a_rival_that_takes_longer_than_all_the_rest_says_so(monkeypatch):
+    class Slow:
+        def fit(self, X, y):
+            time.sleep(1.0)
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    monkeypatch.setattr(rivals.Contender, "estimator", lambda self, *args, **how: Slow())
+    monkeypatch.setattr(rivals.Contender, "load", lambda self: None)
+    monkeypatch.setattr(rivals.Contender, "is_installed", True)
+    monkeypatch.setattr(compare.pickle, "dumps", lambda model: b"")
+    rng = np.random.default_rng(0)
+    data = Dataset("noise", "regression", rng.normal(size=(60, 2)), rng.normal(size=60))
+    found = compare.compare(data, compare.Plan(methods=("linear", "lightgbm")))
+    assert "LightGBM took 1 s, longer than all before it" in found.notes[-1]

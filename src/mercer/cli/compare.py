@@ -301,6 +301,14 @@ def _kind(data: Record) -> str:
     return f", a stand-in for {data['stand_in_for']}" if data["kind"] == "stand-in" else ""
 
 
+def _fewer(records: Sequence[Record]) -> str:
+    """Methods whose settings were chosen on fewer rows than those of others."""
+    most = records[0]["selection"]["fitted_rows"]
+    choices = {r["label"]: (r["choice"] or {}).get("n_fitted", most) for r in records}
+    fewer = [f"{label}: {n}" for label, n in choices.items() if n < most]
+    return f" ({', '.join(fewer)})" if fewer else ""
+
+
 def _remarks(records: Sequence[Record]) -> Iterator[str]:
     """Remarks on how the numbers came about, for whoever reads the table alone."""
     first = records[0]
@@ -310,11 +318,15 @@ def _remarks(records: Sequence[Record]) -> Iterator[str]:
     yield f"rows: {first['data']['split']}; bold: the best test score."
     yield (
         f"kernel, γ and α: the best on {chosen['validation_rows']} validation rows of the training "
-        f"part after fitting {chosen['fitted_rows']} others, one grid for all; γ for scaled inputs."
+        f"part after fitting {chosen['fitted_rows']} others{_fewer(records)}, one grid for all; "
+        "γ for scaled inputs."
     )
     if first["data"]["note"]:
         yield f"about the data: {first['data']['note']}"
-    yield "times: the median of three runs where they are quick."
+    yield (
+        "times: the median of three runs where they are quick; of kernel methods without the "
+        "calibration of probabilities."
+    )
     yield f"squared loss of kernel methods; memory: {first['memory']['kind']}; model: its file."
     rivals = [r["label"] for r in records if r.get("rival")]
     if rivals:

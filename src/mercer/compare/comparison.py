@@ -22,13 +22,14 @@ from mercer.compare.records import describe_data, quiet
 from mercer.compare.rivals import CONTENDERS, Contender
 from mercer.compare.selection import Choice, Selection
 from mercer.datasets.base import Dataset, Split
+from mercer.estimators.probabilities import uncalibrated
 from mercer.preparation import TablePreparer
 
 __all__ = ["Comparison", "Plan", "compare"]
 
 _FORMAT = 1
 _FEWEST_ROWS = 10
-_RUNS, _QUICK = 3, 0.5  # work is timed so often, unless it has taken so many seconds before
+_RUNS, _QUICK = 3, 0.2  # work is timed so often, unless it has taken so many seconds before
 # Training rows up to which one thread does all, unless the plan says how many: on 300 rows two
 # took ten times the processor's seconds of one, waiting for each other.
 _FEW_ROWS = 2000
@@ -145,6 +146,7 @@ def _records(
     notes: list[str],
 ) -> Iterator[dict[str, Any]]:
     """Choose for each method, then fit its sizes, one record after the other."""
+    begun = time.perf_counter()
     numbers = _as_numbers(parts, data.task, plan.seed) if methods else parts
     selection = Selection(
         numbers.X_train,
@@ -174,6 +176,7 @@ def _records(
             work.advance(method.cost(size, *work.shape))
     for contender in plan.contenders():
         work.goes_on(contender.label)
+        before, started = time.perf_counter() - begun, time.perf_counter()
         try:
             own = _fit_whole(contender, data.task, parts, plan)
         except Exception as error:  # other packages raise all sorts
@@ -181,6 +184,12 @@ def _records(
                 raise
             notes.append(f"{contender.label} is left out: {' '.join(str(error).split())[:200]}")
         else:
+            took = time.perf_counter() - started
+            if contender.is_rival and took > before:
+                notes.append(
+                    f"{contender.label} took {took:.0f} s, longer than all before it ({before:.0f} "
+                    "s); --methods leaves it out."
+                )
             yield {**common, **own}
         work.advance(contender.cost(None, *work.shape))
 
@@ -260,7 +269,8 @@ def _fit(
             seed=plan.seed,
             n_jobs=plan.n_jobs,
         )
-        return model.fit(parts.X_train, parts.y_train)
+        with uncalibrated():
+            return model.fit(parts.X_train, parts.y_train)
 
     measured, model = _measured(fit, task, parts)
     map_ = getattr(model, "feature_map_", None)

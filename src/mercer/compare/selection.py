@@ -14,6 +14,7 @@ from mercer.compare.methods import Method
 from mercer.compare.metrics import scores
 from mercer.datasets.base import Dataset
 from mercer.estimators.preprocessing import Preprocessing, fit_scaler
+from mercer.estimators.probabilities import uncalibrated
 
 __all__ = ["Choice", "Selection"]
 
@@ -34,6 +35,7 @@ class Choice:
     gamma_multiple: float | None  # the same as a multiple of the kernel's "scale"
     alpha_multiple: float  # α as a multiple of 1/n
     error: float  # share of wrong classes, or relative RMSE
+    n_fitted: int  # rows fitted for each setting
     n_tried: int  # settings
     seconds: float  # of the whole choice
 
@@ -126,6 +128,7 @@ class Selection:
             gamma_multiple=None if scale is None else 2.0**i,
             alpha_multiple=10.0**j,
             error=errors[i, j],
+            n_fitted=self._n_fitted(method),
             n_tried=sum(map(len, tried.values())),
             seconds=time.perf_counter() - start,
         )
@@ -171,7 +174,8 @@ class Selection:
     ) -> Iterator[float]:
         """Validation errors of one γ over several α; the map is made once."""
         scale = self.scale(kernel)
-        size = None if method.reference is None else min(method.reference, self.n_fitted)
+        n = self._n_fitted(method)
+        size = None if method.reference is None else min(method.reference, n)
         model = method.estimator(
             self.task,
             size=size,
@@ -183,15 +187,28 @@ class Selection:
             warm_start=True,
             scale=self.is_scaled,
         )
-        values = [10.0**j / self.n_fitted for j in alphas]
+        values = [10.0**j / n for j in alphas]
+        X_fit, y_fit = (part[:n] for part in self._fit)
         X, y = self._held
         if hasattr(model, "predict_along"):  # rivals that have other things to keep than a map
-            predictions = model.predict_along(values, *self._fit, X)
+            predictions = model.predict_along(values, X_fit, y_fit, X)
         else:
-            predictions = (model.set_params(alpha=a).fit(*self._fit).predict(X) for a in values)
+            trials = (model.set_params(alpha=alpha) for alpha in values)
+            predictions = (_predicted(trial, X_fit, y_fit, X) for trial in trials)
         for predicted in predictions:
             score = scores(self.task, y, predicted)
             yield 1 - score["accuracy"] if "accuracy" in score else score["relative_rmse"]
+
+    def _n_fitted(self, method: Method) -> int:
+        """Rows fitted to choose the settings of a method."""
+        return min(self.n_fitted, method.choice_rows or self.n_fitted)
+
+
+def _predicted(model: Any, X: Any, y: NDArray, new: Any) -> NDArray:
+    """Predictions of a fit without probabilities, which would take as long again."""
+    with uncalibrated():
+        predicted: NDArray = model.fit(X, y).predict(new)
+    return predicted
 
 
 def _best(errors: _Found) -> tuple[int, int]:
