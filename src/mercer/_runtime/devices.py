@@ -26,14 +26,7 @@ _RULE = "device must be None, 'cpu', 'cuda', 'cuda:<number>' or a torch.device"
 
 @dataclass(frozen=True)
 class Device:
-    """A device of PyTorch: a GPU, or the processor where a ``torch.device`` says so.
-
-    Examples
-    --------
-    >>> from mercer._runtime.devices import device_named
-    >>> device_named("cpu") is None  # the processor without PyTorch
-    True
-    """
+    """A device of PyTorch: a GPU, or the processor where a ``torch.device`` says so."""
 
     name: str  # such as "cuda:0"
 
@@ -82,12 +75,7 @@ class Device:
 def device_named(device: Any) -> Device | None:
     """The device of a name or a ``torch.device``; None for the processor without PyTorch.
 
-    Raises
-    ------
-    ImportError
-        If PyTorch is not installed.
-    ValueError, TypeError
-        If that is no device, or this machine has none of the name.
+    An ImportError without PyTorch; a ValueError or TypeError for a device this machine lacks.
     """
     is_name = isinstance(device, str)
     if device is None or (is_name and device == "cpu"):
@@ -160,8 +148,7 @@ _exact = _Exact()
 def exact_float32(torch: Any) -> Iterator[None]:
     """Products of float32 matrices in float32, whatever shorter type the program allows them.
 
-    That is a setting of the whole program: of the blocks that threads are in, the first one to be
-    entered changes it, and the last one to be left puts it back.
+    The setting is global: the first block entered in any thread sets it, the last restores it.
     """
     with _exact.lock:
         if not _exact.n_blocks:

@@ -28,11 +28,7 @@ _idle: dict[int, tuple[_Pages, mmap.mmap]] = {}  # by address
 
 
 def lent(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
-    """Array with unset entries, as from ``np.empty``, on reused pages if it is large.
-
-    >>> lent((2, 3), "float32").shape
-    (2, 3)
-    """
+    """Array with unset entries, as from ``np.empty``, on reused pages if it is large."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if size < _LEAST or not _most_idle():
         return np.empty(shape, dtype=dtype)

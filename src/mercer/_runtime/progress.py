@@ -36,10 +36,7 @@ _verbose: ContextVar[tuple[int, float]] = ContextVar("verbose", default=(logging
 
 @contextmanager
 def verbosity(verbose: int) -> Iterator[None]:
-    """Write what is told inside to stderr: from level INFO on for 1, from DEBUG on for more.
-
-    Inside of 0 it is left as it is outside.
-    """
+    """Write the log to stderr: from INFO on for 1, from DEBUG on for more; 0 changes nothing."""
     if not verbose:
         yield
         return
@@ -83,22 +80,7 @@ def _is_shown(level: int) -> bool:
 
 
 class Iterations:
-    """Tells of a loop every two seconds, the first time after as many.
-
-    Called with the state of a solver after every iteration; it never stops the loop.
-
-    Parameters
-    ----------
-    name : str
-        Of the estimator.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from mercer._runtime.progress import Iterations
-    >>> Iterations("KernelRegressor")(SimpleNamespace(optimality=0.5))
-    False
-    """
+    """Callback that logs a solver's state every two seconds, and never stops the solver."""
 
     def __init__(self, name: str):
         self.name, self.count = name, 0
