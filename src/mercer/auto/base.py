@@ -95,10 +95,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     @with_callbacks
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
-        """Search, then fit to all rows; X is checked, y are targets or labels as given.
-
-        A MemoryError tells no remedy by settings of the parts, which are not the user's.
-        """
+        """Search, then fit to all rows of checked X with targets or labels as given."""
         try:
             with verbosity(checked_verbose(self.verbose)):
                 self._search_and_fit(X, y, goal)
@@ -304,10 +301,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         )
 
     def _has_model(self) -> bool:
-        """True if a kernel machine has coefficients, maybe of an interrupted fit.
-
-        A local machine whose first tree lacks leaves, which are constant, is none.
-        """
+        """True if coefficients exist; a local machine needs one tree with all leaves solved."""
         if not hasattr(self, "best_estimator_"):
             return False
         machine = self.kernel_machine_
@@ -370,10 +364,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         return {k: v for k, v in super().__getstate__().items() if k not in left_out}
 
     def _measure_inputs(self, X: Any, key: int) -> None:
-        """Set the shares of the input columns in distances, and rows that explain the model.
-
-        The rows are those of ``Recipe``'s first step, so that scales need not be inverted.
-        """
+        """Set the columns' shares in distances, and treated rows that explain the model."""
         sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
         shares, self._background = [], []
         for pipeline in self._pipelines():
@@ -467,8 +458,7 @@ def counted_rows(
 ) -> tuple[Any, NDArray, NDArray | None, NDArray | None]:
     """The rows of X and y with a weight above 0, their weights and their groups.
 
-    Weights, multiplied by those of the classes, have a mean of 1, or are None where all are equal;
-    groups are numbers from 0 on.
+    Weights, times those of the classes, have mean 1; None if all are equal. Groups start at 0.
     """
     weights, groups = check_weights(sample_weight, X), group_codes(groups, X)
 

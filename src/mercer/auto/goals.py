@@ -35,20 +35,11 @@ class Encoding:
 class _Goal:
     """Targets of the rows of a table, their encodings, and the weights of the rows.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n,) or None
-        Positive, with a mean of 1; None counts all rows alike.
-    groups : ndarray of int64 of shape (n,) or None
-        Of rows that are fitted, or held out, together; None where every row stands by itself.
-
-    Attributes
-    ----------
-    times : ndarray of int64 of shape (n,) or None
-        Ranks in time, of which the last are held out; None holds out rows of any time.
+    ``weights`` (n,) are positive with mean 1; None weighs all rows alike. Rows of one of the
+    ``groups`` (n,) are fitted, or held out, together; None: every row is a group.
     """
 
-    times: NDArray[np.int64] | None = None
+    times: NDArray[np.int64] | None = None  # (n,) ranks in time, the last held out; None: any
 
     def __init__(self, weights: NDArray | None, groups: NDArray | None):
         self.weights, self.groups = weights, groups

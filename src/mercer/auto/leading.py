@@ -31,10 +31,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A record, the responses to the rows held out, and the loss of each of them.
-
-    Of a scorer there are losses of blocks of rows, by a function that takes its time.
-    """
+    """A record, held-out responses and the loss of each row, or of blocks of rows for a scorer."""
 
     record: Record
     responses: NDArray
@@ -52,16 +49,7 @@ class Outcome:
 
 
 class Stage:
-    """The best outcomes on one set of held-out rows: of every kernel, transform and kind of scales.
-
-    Parameters
-    ----------
-    name : str
-    n_rows : int
-        Rows that the final model is fitted to, or a leaf of it.
-    classes : bool
-        Whether the targets are classes.
-    """
+    """The best outcomes on one set of held-out rows, of every kernel, transform and scales."""
 
     def __init__(self, name: str, n_rows: int, classes: bool):
         self.name, self.n_rows, self.classes = name, n_rows, classes
@@ -91,10 +79,7 @@ class Stage:
     def partner(
         self, loss: Callable[[NDArray, str], float]
     ) -> tuple[Settings, NDArray] | tuple[None, None]:
-        """Settings whose responses' mean with the leader's is best, and that mean; or None.
-
-        ``loss`` is that of responses to targets of a transform.
-        """
+        """Settings whose mean response with the leader's is best, and that mean; or None."""
         best: tuple[Settings, NDArray] | tuple[None, None] = None, None
         leader = self.leader
         if leader is None:
@@ -183,10 +168,7 @@ def _is_smooth(settings: Settings) -> bool:
 def promising(
     losses: dict[Settings, Record], groups: list[Settings], most: dict[str, int], near: float
 ) -> list[Settings]:
-    """The best groups of each kernel, the best first; the Gaussian only if it is near the best.
-
-    Few rows favour smooth kernels, so the Laplacian is not given up early.
-    """
+    """The best groups of each kernel, the best first; the Gaussian only if it is near the best."""
     ranked = sorted(groups, key=lambda group: rank_loss(losses[group]))
     enough = near * rank_loss(losses[ranked[0]]) if ranked else 0.0
     kept: list[Settings] = []
@@ -205,10 +187,7 @@ def better(record: Record | None, other: Record | None) -> Record | None:
 
 
 def rank_loss(record: Record) -> float:
-    """The loss with the handicaps of transformed targets and of smooth kernels.
-
-    The latter gain less from rows still to come.
-    """
+    """The loss with the handicaps of transformed targets and of smooth kernels."""
     settings = record.settings
     handicap = TUNING.transform_margin * (settings.transform != "identity")
     return record.loss * (1 + handicap + TUNING.gaussian_margin * (settings.kernel == "gaussian"))

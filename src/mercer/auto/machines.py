@@ -36,20 +36,11 @@ class Machine:
 def exact_responses(
     kernel: str, machines: Iterable[Machine], ridges: Sequence[float], threads: int
 ) -> Iterator[list[NDArray[np.float64] | None]]:
-    """Responses of every machine to its held rows, (h, k) for every ridge.
+    """Responses of every machine to its held rows, (h, k) for every ridge; None without a factor.
 
-    They are None where the matrix has no factor. Machines are made, and forgotten, a number at a
-    time: the core solves these together, one on each thread.
-
-    Parameters
-    ----------
-    kernel : str
-        "laplacian" or "gaussian".
-    machines : iterable of Machine
-        All with the same number k of targets.
-    ridges : sequence of float
-    threads : int
-        They change no bit.
+    Machines have the same number k of targets and a "laplacian" or "gaussian" kernel. The core
+    solves ``threads`` of them together, one per thread, and drops them before the next ones;
+    threads change no bit.
     """
     for batch in _batches(machines):
         is_dense = not any(sparse.issparse(machine.fitted) for machine in batch)
@@ -120,10 +111,7 @@ def _in_core(
 
 
 def _stacked(rows: Sequence[NDArray], factors: Sequence[float]) -> NDArray[np.float32]:
-    """Rows of all machines below each other, multiplied so that gamma is 1 for all.
-
-    Columns of zeros, which no distance feels, stand for those that some parts of a table lack.
-    """
+    """Rows of all machines below each other, scaled to gamma 1; absent columns become zeros."""
     ends = np.cumsum([len(own) for own in rows])
     stack = np.zeros((ends[-1], max(own.shape[1] for own in rows)), dtype=np.float32)
     for own, end, factor in zip(rows, ends, factors, strict=True):

@@ -66,11 +66,7 @@ def smeared(shift: LogShift, responses: NDArray, residuals: NDArray) -> NDArray:
 
 
 def evened(values: NDArray, weights: NDArray | None) -> NDArray:
-    """As many values of equal weight as the weights are worth, at even quantiles of the law.
-
-    Weights are worth the rows whose mean has the same variance (Kish 1965). Of weights that are
-    alike, and of None, it is the values themselves.
-    """
+    """Equally weighted values at even quantiles, as many as the weights are worth (Kish 1965)."""
     if weights is None or not len(values):
         return values
     n_even = max(1, round(float(weights.sum() ** 2 / np.square(weights).sum())))
