@@ -283,10 +283,6 @@ def test_a_class_of_numbers_is_scored_whatever_its_type():
     assert both[0]["accuracy"] > 0.9
 
 
-def test_examples_run(check_examples):
-    check_examples(output)
-
-
 # --- what a prediction waits for ----------------------------------------------------------------
 
 _PREDICT = """

@@ -41,10 +41,9 @@ class Labelled:
 def labelled(
     text: str, roles: Roles, task: Task, out_of_core: bool = False, raw: bool = False
 ) -> Labelled:
-    """The data set that ``text`` names, a known one or a file, with a target to fit.
+    """The known data set or file that ``text`` names, with a target to fit.
 
-    Where columns have names and hold texts, dates or gaps, and of any with names if ``raw``, X is a
-    frame, of others an array.
+    X is a frame of texts, dates or gaps in named columns, or of any if ``raw``; else an array.
     """
     from mercer import datasets
 
@@ -87,10 +86,7 @@ def labelled(
 
 
 def as_task(y: NDArray, task: Task, has_categories: bool = False) -> tuple[str, str]:
-    """Classification or regression for a target, and the sentence that says why.
-
-    The values of a column of categories are classes whatever their type is.
-    """
+    """The task for a target, classification for categories, and the sentence that says why."""
     y = np.asarray(y)
     if task is Task.auto and y.ndim == 2:
         return "regression", f"task: regression, the target has {y.shape[1]} columns"

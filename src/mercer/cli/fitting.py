@@ -69,8 +69,7 @@ def fitted(
 ) -> tuple[Any, float, bool]:
     """A model of some rows, the seconds that its fit took, and True if it was interrupted.
 
-    A KeyboardInterrupt is passed on if there is no model that could predict, or a checkpoint from
-    which the same command goes on.
+    A KeyboardInterrupt passes without a model that could predict, and with a checkpoint.
     """
     from mercer.cli.rows import takes_text
 
@@ -205,10 +204,9 @@ def _n_counted(rows: Labelled) -> int:
 
 
 def described(model: Any, n_counted: int | None) -> dict[str, Any]:
-    """Settings that were chosen, the form of the model and how its coefficients were computed.
+    """Chosen settings, the form of the model and its solver; None for an attribute it lacks.
 
-    An attribute that the form of the model lacks is None: local machines are solved leaf by leaf
-    and have no ``solver_``. ``n_counted`` are the rows with a weight above 0, None if not known.
+    ``n_counted`` are the rows with a weight above 0, None if not known.
     """
     machine = getattr(model, "kernel_machine_", model)
     machine = getattr(machine, "named_steps", {"model": machine})["model"]

@@ -198,10 +198,9 @@ def narrow() -> bool:
 
 @contextmanager
 def waiting(text: str, verbose: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show that something goes on, on a terminal alone, and what the library says of it.
+    """Show progress on a terminal alone; yield a function that changes the text.
 
-    What is yielded changes the text. With ``verbose`` whatever the library says gets a line, also
-    where there is no terminal.
+    With ``verbose`` every line of the library's log is shown, also without a terminal.
     """
     from rich.markup import escape
 

@@ -75,14 +75,7 @@ def _cells(column: Any) -> list:
 
 
 class RunningScores:
-    """The scores of ``mercer.compare.metrics`` of rows that come in pieces.
-
-    >>> running = RunningScores("classification")
-    >>> running.add(np.array(["a", "b"]), np.array(["a", "a"]))
-    >>> running.add(np.array(["b"]), np.array(["b"]))
-    >>> running.n_rows, round(running.scores()["accuracy"], 2)
-    (3, 0.67)
-    """
+    """The scores of ``mercer.compare.metrics`` of rows that come in pieces."""
 
     def __init__(self, task: str) -> None:
         from mercer.distributed.targets import Scores

@@ -156,10 +156,7 @@ def _levels(text: str | None) -> tuple[float, ...]:
 
 
 def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[int, RunningScores]:
-    """Predict and write a piece at a time; returns the number of rows and their scores.
-
-    A file is written whole or not at all, standard output as pieces are predicted.
-    """
+    """Predict and write a piece at a time, files atomically; return the row count and scores."""
     from mercer import persistence
     from mercer.cli.output import RunningScores, predictions_file
 
