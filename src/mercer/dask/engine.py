@@ -66,38 +66,15 @@ class _Made:
 
 
 class DaskEngine:
-    """Shards on the workers of a Dask cluster.
+    """Shards on the workers of a Dask cluster, by a synchronous client.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Synchronous.
-    shards : sequence of distributed.Future
-        Of one ``Shard`` each; they are kept until the engine is closed. Those that were computed,
-        not scattered, outlive their workers: Dask computes them again.
-    columns : list of str, default=None
-        Names of the inputs, where these have any.
-    timeout : float, default=600.0
-        Seconds after which a worker that others wait for is taken for hung and removed from the
-        cluster: one that is silent, earlier where the same work was measured to take less, or one
-        that works on one task for so long while others have done theirs.
+    ``shards`` are futures of one ``Shard`` each, kept until the engine is closed. Computed futures
+    outlive their workers, as Dask computes them again; scattered ones do not. ``columns`` names the
+    inputs.
 
-    Attributes
-    ----------
-    client : distributed.Client
-    columns : list of str or None
-    removed : list of str
-        Addresses of the workers that were taken for hung.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from distributed import Client  # doctest: +SKIP
-    >>> from mercer.distributed import Shard, summed
-    >>> client = Client(n_workers=2)  # doctest: +SKIP
-    >>> shards = [client.submit(Shard, np.eye(2), np.ones(2)) for _ in range(2)]  # doctest: +SKIP
-    >>> summed(DaskEngine(client, shards), len)  # doctest: +SKIP
-    4
+    After ``timeout`` seconds a worker that others wait for is hung and removed from the cluster: a
+    silent one, earlier where equal work was measured to take less, or one that works on one task
+    for so long while others have done theirs. ``removed`` lists their addresses.
     """
 
     def __init__(
@@ -387,10 +364,7 @@ def _is_kept(key: str, dask_scheduler: Any) -> bool:
 
 
 def _packed(value: Any, handles: list[Handle], inside: bool = False) -> bytes:
-    """A value as bytes, with slots for handles, which are added to ``handles``.
-
-    Shared values are put in where they stand if they are small, or all ``inside``.
-    """
+    """A value as bytes with slots for handles; small shared values are packed in place."""
 
     def slot(value: Any) -> Any:
         if isinstance(value, _Shared) and (inside or value.future is None):
