@@ -56,11 +56,7 @@ def plain_table(table: Any) -> Any:
 
 
 def plain_column(column: Any) -> Any:
-    """A chunked array in a type of its values that all functions of Arrow and of frames take.
-
-    Views become strings or bytes, decimals of other sizes than 128 bits and nothing become floats,
-    dates of 64 bits timestamps, and runs their values; all other columns stay as they are.
-    """
+    """A chunked array in a type of its values that all functions of Arrow and of frames take."""
     arrow = pyarrow()
     kind, types = column.type, arrow.types
     if types.is_run_end_encoded(kind):
