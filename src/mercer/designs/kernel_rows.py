@@ -45,10 +45,7 @@ _FILLED_SHARE = 0.05
 def kernel_rows(
     data: Data, prepare: Prepare | None, dtype: np.dtype, filled: bool = False
 ) -> PreparedRows:
-    """Rows of an array, CSR, texts or ``PreparedRows`` as a kernel takes them, in ``dtype``.
-
-    ``filled`` says whether selected CSR rows are written out.
-    """
+    """Rows as a kernel takes them, in ``dtype``; ``filled`` writes selected CSR rows out."""
     rows = data if isinstance(data, PreparedRows) else PreparedRows(data)
     return (rows if prepare is None else rows.then(prepare)).converted(dtype, filled)
 

@@ -14,11 +14,7 @@ __all__ = ["sent_ahead"]
 
 
 def sent_ahead(device: Device, pieces: Iterable[NDArray]) -> Iterator[Any]:
-    """A tensor of every array; on a GPU the next one is under way when one is given out.
-
-    Two pinned buffers take turns, from which a stream of its own copies. On the processor a tensor
-    shares the memory of its array.
-    """
+    """A tensor of every array; on a GPU the next one is copied meanwhile, through pinned memory."""
     if not device.is_gpu:
         yield from map(device.array, pieces)
         return
