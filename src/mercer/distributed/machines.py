@@ -82,38 +82,19 @@ class Log:
 
 @dataclass(frozen=True)
 class ShardedRows:
-    """The ``Rows`` of a fit that are on the workers of an engine.
-
-    Attributes
-    ----------
-    engine : Engine
-        Of checked shards.
-    lengths : list of int
-        Rows of each.
-    given : Moments
-        Of X as given, by the weights of the rows.
-    dtype : numpy.dtype
-        Of X: float32 or float64.
-    sparse, weighted : bool
-    coding : Coding
-    loss : Loss
-    fit_intercept : bool
-    log : Log
-    scaler : transformer or None
-        Of these rows, once they are ``scaled``.
-    """
+    """The ``Rows`` of a fit that are on the workers of an engine, which has checked shards."""
 
     engine: Engine
-    lengths: list[int]
-    given: Moments
-    dtype: Any
+    lengths: list[int]  # rows of each shard
+    given: Moments  # of X as given, by the weights of the rows
+    dtype: Any  # of X: float32 or float64
     sparse: bool
     weighted: bool
     coding: Coding
     loss: Loss
     fit_intercept: bool
     log: Log
-    scaler: Scaler = None
+    scaler: Scaler = None  # of these rows, once they are scaled
 
     are_here: ClassVar[bool] = False
 

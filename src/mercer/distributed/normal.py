@@ -24,18 +24,10 @@ _COPIES = 3  # of the columns of a block while they are made and multiplied
 
 @dataclass(frozen=True)
 class NormalFacts(DesignFacts):
-    """Facts that parts of normal equations are made with.
+    """Facts that parts of normal equations are made with."""
 
-    Attributes
-    ----------
-    matrix : Design of shape (D, D) or None
-        That of the norm of a kernel's space; each part multiplies some of its rows.
-    n_shards : int
-        Over which the rows of the matrix are spread.
-    """
-
-    matrix: Any = None
-    n_shards: int = 1
+    matrix: Any = None  # design (D, D) of the norm of a kernel's space; a part has some rows
+    n_shards: int = 1  # over which the rows of the matrix are spread
 
 
 @dataclass(frozen=True)
@@ -74,10 +66,7 @@ def _stacked(values: list[_Values]) -> _Values:
 
 
 class PiecewiseRows(RowPart):
-    """Rows whose blocks of columns are made some rows at a time where memory is short.
-
-    Such columns are made anew for every product.
-    """
+    """Rows whose blocks of columns, where memory is short, are remade piecewise per product."""
 
     def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
         pieces = self._pieces(J)

@@ -25,16 +25,7 @@ _AUDIT_EVERY = 50  # products at points between two looks at whether a worker's 
 
 
 class RemoteDesign(Design):
-    """An n x D matrix whose rows are on workers: what solvers ask of its size, and no entries.
-
-    Parameters
-    ----------
-    facts : DesignFacts
-    n_inputs : int, optional
-        Columns of X; by default those that the map was fitted to.
-    nbytes : int, default=0
-        Bytes of all shards' designs, where they are known.
-    """
+    """An n x D matrix on workers: sizes and bytes (0 if unknown), no entries."""
 
     def __init__(self, facts: DesignFacts, n_inputs: int | None = None, nbytes: int = 0):
         feature_map = facts.preprocessing.feature_map
@@ -73,16 +64,9 @@ class _Asked:
 
 
 class RemoteResponses(RemoteRows):
-    """Zw + b at one θ: states of workers, which they can always make again from θ.
+    """Zw + b at one θ: states of workers, which can always be made again from θ.
 
-    Parameters
-    ----------
-    asked : _Asked
-    theta : ndarray of the shape of θ
-    like, n_rows
-        As of ``RemoteRows``.
-    update : ndarray or Mix
-        What the states are first made from.
+    ``update``, an array or ``Mix``, makes the states first; the rest is as of ``RemoteRows``.
     """
 
     def __init__(
@@ -133,10 +117,7 @@ class RemoteResponses(RemoteRows):
 
 
 class RemotePoint(Point):
-    """A point of a ``RemoteProblem``: its responses are states of workers.
-
-    F and its gradient come from one request, when either is first asked for.
-    """
+    """A point of a ``RemoteProblem``; F and its gradient come from one request."""
 
     problem: RemoteProblem
     responses: Any
@@ -169,36 +150,12 @@ class RemotePoint(Point):
 
 
 class RemoteProblem(Problem):
-    """A problem whose rows are on workers; sums over rows are what travels.
+    """A problem whose rows are on workers; sums over rows travel, nothing of n entries.
 
     ``NewtonCG``, ``Smoothing`` and, by columns, ``ConjugateGradient`` solve it as they solve any
-    other. θ is sent once for F and its gradient, and directions once for every product with ∇²F;
-    nothing of n entries travels. ``y`` and the responses of points are ``RemoteRows``.
-
-    Parameters
-    ----------
-    run : Run
-        Of ``DesignPart`` or a kind of it, with the same facts.
-    facts : DesignFacts
-    penalty : Penalty
-    design : RemoteDesign, optional
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import losses, maps, penalties, solvers
-    >>> from mercer.distributed import Here, Run, Shard
-    >>> from mercer.distributed.parts import Coding, DesignFacts, DesignPart
-    >>> from mercer.distributed.problem import RemoteProblem
-    >>> from mercer.estimators.preprocessing import Preprocessing
-    >>> shards = [Shard([[-1.0]], ["no"]), Shard([[1.0], [2.0]], ["yes", "yes"])]
-    >>> prepared = Preprocessing(None, maps.get("linear").fit([[0.0]]))
-    >>> coding, loss = Coding.classes(["no", "yes"]), losses.Logistic()
-    >>> facts = DesignFacts(prepared, coding, loss, 3, 1.0, np.float64, True)
-    >>> run = Run(Here(shards), DesignPart, facts)
-    >>> problem = RemoteProblem(run, facts, penalties.L2(0.1))
-    >>> solvers.NewtonCG(tol=1e-8).solve(problem).coef.round(4)
-    array([1.4996, 0.1392])
+    other. θ is sent once for F and its gradient, and directions once for every product with ∇²F.
+    ``y`` and the responses of points are ``RemoteRows``. ``run`` asks ``DesignPart``, or a kind of
+    it, with equal facts.
     """
 
     def __init__(

@@ -54,21 +54,9 @@ class _Update(NamedTuple):
 class RemoteEquations(Equations):
     """Common base of equations of rows on workers; the first base of those of each form.
 
-    The truth is x and the strengths, here. A request carries the move since the last one, which
-    workers make before they answer; x is replaced, never written to, as it may be on its way.
-
-    Parameters
-    ----------
-    problem : RemoteProblem
-    alphas : ndarray of shape (q,)
-    kind : type of Part
-    facts : DesignFacts
-        What parts are made with.
-
-    Attributes
-    ----------
-    run : Run
-        Its counts of requests, words and rebuilt shards.
+    The truth is x and the strengths ``alphas`` (q,), here. A request carries the move since the
+    last one, which workers make before they answer; x is replaced, never written to, as it may be
+    on its way. ``run`` counts requests, words and rebuilt shards.
     """
 
     spans_subspaces: ClassVar[bool] = False

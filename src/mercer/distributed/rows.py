@@ -19,18 +19,10 @@ _BY_ROWS = {np.where, np.clip, np.zeros_like, np.ones_like}  # functions beside 
 
 @dataclass(frozen=True)
 class Expression:
-    """A function of arrays of a shard's rows, made of NumPy's functions of single rows.
+    """A function of arrays of a shard's rows, made of NumPy's functions of single rows."""
 
-    Attributes
-    ----------
-    function : callable, or str
-        Of the arguments; or the name of an array that the shard has.
-    arguments : tuple
-        Expressions, numbers and small arrays.
-    """
-
-    function: Any
-    arguments: tuple[Any, ...] = ()
+    function: Any  # of the arguments; or the name of an array that the shard has
+    arguments: tuple[Any, ...] = ()  # expressions, numbers and small arrays
 
     def evaluate(self, arrays: Mapping[str, NDArray]) -> NDArray:
         """Its value, given the arrays that have names."""
@@ -72,18 +64,9 @@ class RemoteRows(NDArrayOperatorsMixin):
     """An array (n,) or (n, k) whose rows are on workers.
 
     NumPy's functions of single rows and the operators give more of the kind; ``min`` and ``max``
-    ask the workers, as do the means of a ``RemoteProblem``.
-
-    Parameters
-    ----------
-    ask : callable
-        ``ask(request, rows)`` gives the sum over the shards of what a part answers.
-    expression : Expression
-    like : ndarray of shape (0,) or (0, k)
-        An array without rows of the same dtype.
-    n_rows : int
-    point : object, optional
-        That the expression has the responses of.
+    ask the workers, as do the means of a ``RemoteProblem``. ``ask(request, rows)`` sums the answers
+    of the shards, ``like`` (0,) or (0, k) is an array of equal dtype without rows, and ``point``
+    has the responses of the expression.
     """
 
     def __init__(

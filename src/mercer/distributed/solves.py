@@ -22,10 +22,7 @@ _SMALL = 2**16  # bytes of an argument that may be in a task; a larger one is sh
 
 @dataclass
 class RemoteBlock(EquationBlock):
-    """A block whose matrix is made by workers: ``matrix(alpha)`` is not here.
-
-    ``maker(*given, alpha)`` makes it there; ``given`` may be handles.
-    """
+    """A block whose matrix workers make by ``maker(*given, alpha)``, not here."""
 
     maker: Any = None
     given: tuple[Any, ...] = ()
