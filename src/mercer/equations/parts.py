@@ -13,10 +13,9 @@ __all__ = ["RowPart"]
 
 
 class RowPart:
-    """Some rows of a design, with the columns that are cached of them.
+    """Some rows of a design: their numbers, weights and the columns cached of them.
 
-    ``design`` is of these rows alone, ``rows`` their numbers in the whole design, and ``weights``
-    (n,) theirs. ``budget`` are the bytes left for columns that are cached.
+    ``budget`` are the bytes left for columns that are cached.
     """
 
     def __init__(self, design: Design, rows: slice, weights: NDArray | None):

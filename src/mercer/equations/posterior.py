@@ -55,10 +55,7 @@ class Posterior(Protocol):
 
 @dataclass
 class RowPosterior:
-    """The posterior given a target at each of the rows: k(x, x) − k(x, X) (K + R)⁻¹ k(X, x).
-
-    Raises a MemoryError, before it begins, if the factor of K + R would not fit.
-    """
+    """The posterior of targets at rows, k(x, x) − k(x, X) (K + R)⁻¹ k(X, x); or a MemoryError."""
 
     kernel: Kernel | FeatureKernel
     rows: Matrix  # (m, d), or texts
@@ -92,10 +89,7 @@ class RowPosterior:
         return np.maximum(self.kernel.diag(X) - explained, 0.0)
 
     def left_out(self, coef: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Residuals (m, k) and variances (m,) of targets that are left out, one at a time.
-
-        ``coef`` (m, k) are the coefficients of the machine, (K + R)⁻¹ (y − b).
-        """
+        """Residuals (m, k) and variances (m,) of targets left out in turn, from coefficients."""
         inverse = self._factor.inverse_diagonal(keep=True)
         return coef / inverse[:, None], 1.0 / inverse
 
@@ -148,10 +142,7 @@ class FeaturePosterior:
 
 
 class FeatureKernel:
-    """The kernel z(x)ᵀz(x') that the features of a map have, against rows whose features are kept.
-
-    It serves ``RowPosterior`` where there are more features than rows.
-    """
+    """The kernel z(x)ᵀz(x') against rows of cached features, for more features than rows."""
 
     def __init__(self, map_: FeatureMap, rows: Matrix):
         self.map = map_
@@ -260,10 +251,7 @@ class LeafPosterior:
         return np.square(total)
 
     def left_out(self, coef: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Residuals (n, k) and variances (n,) of targets that all leaves leave out, one at a time.
-
-        ``coef`` (D, k) are those of the model, without the constants of the leaves at their end.
-        """
+        """Residuals (n, k) and variances (n,) of targets that all leaves leave out in turn."""
 
         def parts(route: Route) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             members = self.map.members_.of(route.leaf)
