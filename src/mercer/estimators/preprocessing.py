@@ -70,10 +70,7 @@ class Rows:
     def wide_rows(
         self, prepared: Preprocessing, problem: Problem, few: NDArray[np.int64]
     ) -> Design:
-        """The design of a few of these rows, as they were given, in float64.
-
-        They are those of ``problem.sample``, where the problem has other ones.
-        """
+        """The design in float64 of the rows ``few`` as given, which are ``problem.sample``."""
         return prepared.wide_rows(self.X, few)
 
     def wide_design(self, prepared: Preprocessing) -> Design:
@@ -97,10 +94,7 @@ class Rows:
     def scores(
         self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
     ) -> list[float]:
-        """The score of each of the models (q,) whose responses (q, n) or (q, n, k) to X these are.
-
-        A score is a mean over rows by their weights.
-        """
+        """Weighted score of each model, by the responses (q, n) or (q, n, k) of all to X."""
         return [score(each, self) for each in answer(self.X)]
 
     def in_span(
@@ -127,11 +121,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The fitted parts between rows as given and a design.
-
-    A fitted model keeps them as attributes of its own, ``scaler_`` and ``feature_map_``, which
-    users read, files hold and checks look at; this is a view of them.
-    """
+    """A model's ``scaler_`` and ``feature_map_``: the parts between rows as given and a design."""
 
     scaler: Scaler  # None takes the inputs as they are
     feature_map: Any = None  # None for machines that evaluate a kernel themselves
@@ -199,8 +189,7 @@ class Preprocessing:
 def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     """A scaler fitted to rows; None for texts and where ``scale`` is False.
 
-    A column too large to be scaled is a ValueError. Without ``scale`` inputs that live on very
-    different scales cause a warning: kernels see the largest.
+    A column too large is a ValueError; without ``scale`` very different inputs are a warning.
     """
     if X.ndim == 1:  # texts
         return None
