@@ -67,10 +67,7 @@ class Inputs:
 
 
 def described(first: Any, X: Any) -> list[Input]:
-    """The inputs of an export by the part of the model that sees the table first.
-
-    ``X`` is a sample of the rows, or None.
-    """
+    """The inputs of an export, by the first part of the model and a sample of rows, if any."""
     preparer = first if isinstance(first, TablePreparer) else None
     if X is None:
         return _by_preparer(first, preparer)

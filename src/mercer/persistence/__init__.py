@@ -331,10 +331,9 @@ def _skops() -> Any:
 
 
 class _OwnTypes:
-    """Full names of the classes that mercer's own model modules define.
+    """Full names of model classes of mercer; ``met`` are those asked for.
 
-    Of these modules those alone are imported that a name asked for is of: all of them together take
-    longer than a small prediction. ``met`` are the names that were asked for and are own.
+    Only the modules of the names asked for are imported: all take longer than a small prediction.
     """
 
     def __init__(self) -> None:
