@@ -175,10 +175,7 @@ def _floats(numbers: NDArray) -> NDArray:
 
 
 def _as_numbers_or_more(column: Any, name: str) -> tuple[Any, bool]:
-    """A column as numbers, of float32 where these hold them exactly, dates or Labels.
-
-    Also whether the cells may be texts that stand for something else, as categories do not.
-    """
+    """A column as numbers (float32 if exact), dates or Labels; and if texts are to be parsed."""
     if isinstance(column, nw.Series):
         return _of_series(column, name)
     if column.dtype.kind in "biuf":

@@ -142,10 +142,7 @@ class TargetCodes:
 
 
 def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:
-    """Targets as numbers (n, k), and the names of the k codes.
-
-    ``kind`` is "continuous", "classes", or "auto", which looks at y.
-    """
+    """Targets as numbers (n, k), and the names of the k codes; "auto" looks at y."""
     y = np.asarray(y)
     kind = type_of_target(y) if kind == "auto" else kind
     if kind.startswith("continuous") or y.ndim == 2:
@@ -183,10 +180,7 @@ def _shrunk(
 
 @dataclass
 class Counts:
-    """The logarithm of the number of rows of the fit with a label, where there are no targets.
-
-    Labels that the fit did not meet have a count of 0.
-    """
+    """Logarithm of a label's rows in the fit, without targets; 0 for new labels."""
 
     texts: list[str] = field(default_factory=list)
     codes: NDArray = field(default_factory=lambda: np.empty(0))

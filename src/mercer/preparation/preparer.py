@@ -213,10 +213,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _fit_transform(
         self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> Any:
-        """Learn from and transform rows that are checked and all have a weight.
-
-        An interrupt or an error leaves the preparer unfitted.
-        """
+        """Learn from and transform checked rows; interrupts and errors unfit."""
         try:
             return self._learn(X, y, weights, groups)
         except BaseException:
