@@ -59,31 +59,15 @@ class LeafProgress:
 
 @dataclass
 class LocalSolution:
-    """Coefficients of all leaves, for every strength of the penalty.
+    """Coefficients of all leaves, for every strength of the penalty."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (q, D, k), in the dtype of the rows
-        As the columns of a ``Local`` design: those of the rows of the leaves, then a constant for
-        every leaf.
-    optimality : ndarray of shape (q,)
-        Largest residual of the equations, or gradient, of a leaf, relative to a constant model.
-    n_iter : int
-        Most Newton steps that a leaf took; 1 for the squared loss.
-    n_trees : int
-        Trees whose leaves are all solved.
-    stopped : bool
-        Whether the user or a listener stopped before all were.
-    interrupted : bool
-        Whether it was the user.
-    """
-
-    coef: NDArray
+    coef: NDArray  # (q, D, k), as the columns of a Local design: rows of the leaves, then constants
+    # (q,) largest residual or gradient of a leaf, relative to a constant model
     optimality: NDArray[np.float64]
-    n_iter: int
-    n_trees: int
-    stopped: bool
-    interrupted: bool
+    n_iter: int  # most Newton steps that a leaf took; 1 for the squared loss
+    n_trees: int  # trees whose leaves are all solved
+    stopped: bool  # whether the user or a listener stopped before all were
+    interrupted: bool  # whether it was the user
 
 
 def solve_leaves(
@@ -101,25 +85,10 @@ def solve_leaves(
 ) -> LocalSolution:
     """Solve every leaf by itself, a number of them side by side.
 
-    Parameters
-    ----------
-    map_ : LocalKernel
-        Fitted to the rows.
-    target : ndarray of shape (n,) or (n, k)
-    weights : ndarray of shape (n,) or None
-        Above 0; brought to mean 1 here.
-    loss : Loss
-        The squared loss takes one factor per strength; others take Newton's method in each leaf.
-    alphas : sequence of float
-        Strengths, > 0.
-    fit_intercept : bool, default=True
-        Whether every leaf has a constant.
-    tol, max_iter :
-        Of Newton's method.
-    n_rows : int or None, default=None
-        Rows of the whole fit where these are a part of it; weights have mean 1 over all of them.
-    listener : callable, default=None
-        Called after every few leaves; True stops.
+    The map is fitted to the rows; weights, above 0, are brought to mean 1 over the ``n_rows`` of
+    the whole fit, of which the rows may be a part. The squared loss takes one factor per strength >
+    0; others take Newton's method in each leaf, with ``tol`` and ``max_iter``. The listener is
+    called after every few leaves; True stops.
     """
     target = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
     if n_rows is None:

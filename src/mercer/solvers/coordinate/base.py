@@ -13,8 +13,7 @@ __all__ = ["Columns"]
 class Columns(Design):
     """A design in float64, and products of its columns under curvatures of the rows.
 
-    ``curvature`` is the h of ``products`` as it really is used, (n,); None stands for ones.
-    ``rough`` says that rounding to float32 does no harm to ``products``.
+    ``curvature`` (n,) is the h that ``products`` uses, None for ones; ``rough`` allows it float32.
     """
 
     curvature: NDArray[np.float64] | None = None

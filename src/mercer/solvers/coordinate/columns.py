@@ -44,10 +44,9 @@ class SparseColumns(Columns):
 
 
 class BinColumns(Columns):
-    """Columns of zeros and ones: what they share is counted in bitmaps.
+    """Columns of zeros and ones: their common rows are counted in bitmaps.
 
-    For curvatures that differ, rows are sorted by them and every block of 512 gets its mean, so
-    that the weighted count costs little more than a plain one.
+    Rows are sorted by curvature; each block of 512 gets its mean, for a cheap weighted count.
     """
 
     design: Binned
@@ -235,9 +234,8 @@ class GramPool:
     def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
         """Weigh rows by h, or by ones for None.
 
-        Diagonal entries are raised by ``ridge`` · (mean of h) · (the entry for h of ones). Entries
-        of the Gram matrix are changed by the rows whose weight does where that is less work than to
-        form them again.
+        Diagonal entries rise by ``ridge`` · (mean of h) · (the entry for h of ones). Entries are
+        updated by the rows of changed weight where that is less work than to form them again.
         """
         if self._fresh and h is None and self.curvature is None:
             return

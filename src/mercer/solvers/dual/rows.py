@@ -18,29 +18,12 @@ _TOGETHER = 64  # rows computed and summed together: sums do not depend on the c
 
 
 class PairRows:
-    """Rows of a kernel matrix K, the ones made last being kept.
+    """Cache of the rows of a kernel matrix K made last.
 
-    Parameters
-    ----------
-    kernel : Kernel or "precomputed"
-        With its scale in numbers; X (n, n) is the matrix of a precomputed one.
-    X : array or CSR of shape (n, d)
-    dtype : {"float32", "float64"}
-        Of rows that are made.
-    n_bytes : int
-        Room for rows that are kept; 64 of them are kept at any rate.
-    n_jobs : int or None
-        Threads.
-    single : bool
-        Whether float32 rows may have an error of 2e-5, which saves time.
-
-    Attributes
-    ----------
-    n : int
-    exact : bool
-        Whether rows are those of the kernel, rounded to their dtype.
-    n_made : int
-        Whole rows made so far.
+    X is the matrix (n, n) of a "precomputed" kernel; other kernels have numbers as scales.
+    ``n_bytes`` bound the cache, of at least 64 rows. ``single`` allows float32 rows errors of 2e-5,
+    which saves time; ``exact`` says whether rows are the kernel's, rounded to their dtype.
+    ``n_made`` counts whole rows made.
     """
 
     def __init__(
