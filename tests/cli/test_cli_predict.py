@@ -184,7 +184,7 @@ def test_quantiles_are_asked_of_the_model(table, fitted, monkeypatch):
 WRONG = [
     ("t", ("--quantiles", "0.5,x"), "--quantiles must be numbers above 0 and below 1"),
     ("t", ("--quantiles", "0.5,1"), "got '0.5,1'"),
-    ("t", ("--quantiles", "0.5"), "--quantiles needs a model of numbers that held rows out"),
+    ("t", ("--quantiles", "0.5"), "--quantiles needs a regression model fitted automatically"),
     ("t", ("--coverage", "0.5"), "--coverage needs a model that held rows out"),
     ("t", ("--proba",), "--proba must be left out for MODEL, which predicts numbers"),
     ("t", ("--id", "kee"), "--id: t.csv has no column 'kee'; did you mean 'key'?"),
