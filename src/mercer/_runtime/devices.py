@@ -122,7 +122,7 @@ def describe_devices() -> list[str]:
 
 @contextmanager
 def _no_warning_of_read_only(values: NDArray) -> Iterator[None]:
-    """PyTorch warns of arrays that must not be written to, which nobody does here."""
+    """Silence PyTorch's warning of read-only arrays; nothing writes to them here."""
     import warnings
 
     if values.flags.writeable:  # filters are of the whole program, whose other threads go on
@@ -164,7 +164,7 @@ def exact_float32(torch: Any) -> Iterator[None]:
 
 
 def _allow_no_shorter_type(torch: Any) -> Callable[[], Any]:
-    """Have products of float32 matrices made in float32; returns what undoes that."""
+    """Compute float32 products in float32; return a function that restores the setting."""
     try:
         allowed = torch.get_float32_matmul_precision()
     except RuntimeError:  # as the program has set it in the newer way, of PyTorch 2.9

@@ -72,7 +72,7 @@ def _quota(group: Path) -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes that the machine has left; None where nobody tells."""
+    """Bytes that the machine has left; None on systems without the figure."""
     told = _kilobytes("proc/meminfo", "MemAvailable:")
     if told is not None:
         return told
@@ -104,7 +104,7 @@ def address_room() -> int | None:
 
 
 def held_memory() -> int:
-    """Bytes of memory of its own that this process holds; 0 where nobody tells."""
+    """Bytes of private memory of this process; 0 on systems without the figure."""
     from mercer._runtime.pages import idle_bytes  # loads NumPy, which --help does without
 
     told = _kilobytes("proc/self/status", "RssAnon:")

@@ -72,7 +72,7 @@ def _taken(size: int) -> tuple[_Pages, mmap.mmap] | None:
 
 
 def _kept(pages: _Pages, own_map: mmap.mmap) -> None:
-    """Keep pages until the system wants them, those longest idle no more if there are too many."""
+    """Cache free pages for reuse; evict the pages longest idle if there are too many."""
     own_map.madvise(mmap.MADV_FREE)
     _idle[pages.ctypes.data] = pages, own_map
     while idle_bytes() > _most_idle():

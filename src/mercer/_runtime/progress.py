@@ -111,7 +111,7 @@ _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 
 
 class _Task:
-    """A part of a fit, whose beginning and end the callbacks are told."""
+    """Part of a fit whose beginning and end are passed to the callbacks."""
 
     def __init__(self, callbacks: list[Any], task_name: str, parent: _Task | None = None):
         self.task_name, self.parent, self.task_id = task_name, parent, 0
@@ -139,7 +139,7 @@ class _Task:
         reconstruction_attributes: Callable[[], dict[str, Any] | None] | None = None,
         **told: Any,
     ) -> bool:
-        """Call a hook with what it asks for by keyword; whether any callback says True."""
+        """Call a hook with the keywords it accepts; True if any callback returns True."""
         stops = False
         for callback in self._callbacks:
             parameters = signature(getattr(callback, hook)).parameters.values()

@@ -158,7 +158,7 @@ class PreparedRows:
         return self[:]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
-        """All the rows, for whoever takes nothing but arrays."""
+        """All rows as one array."""
         return np.asarray(self.together(), dtype=dtype)
 
     def then(self, step: Callable[[Any], Any]) -> PreparedRows:

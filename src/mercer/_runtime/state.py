@@ -42,7 +42,7 @@ class Checked(AnyArrays, Linked):
             setattr(self, f"_{name}_", getattr(self, name))
 
     def _check_state(self) -> None:
-        """Refuse fitted attributes that are not what a fit leaves."""
+        """Raise for fitted attributes that no fit leaves."""
         raise NotImplementedError
 
     def _check_fitted(self) -> None:

@@ -53,7 +53,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
-    _machine: ClassVar[type[KernelMachine]]  # at the end of the pipeline, or this one:
+    _machine: ClassVar[type[KernelMachine]]  # up to TUNING.exact_rows rows; above, the next
     _local_machine: ClassVar[type[LocalKernelMachine]]
     _mean_model: ClassVar[type[MeanModel]]  # of two pipelines with local machines
     _target_kind: ClassVar[str]  # "continuous" or "classes"
@@ -273,7 +273,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _measured(
         self, search: Search, form: Form, found: tuple[NDArray, NDArray] | None, tol: float
     ) -> float:
-        """Take rows and responses of the final form for those held out; returns its tolerance."""
+        """Replace the held-out responses of the search by those of the final form.
+
+        Return the tolerance of its fit.
+        """
         if found is None:
             return tol
         rows, responses = found
@@ -324,7 +327,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         return LogTargetRegressor(estimator, evened(residuals[:, 0], weights))
 
     def _keep(self, search: Search) -> None:
-        """Make a table of what was tried, and calibrate by the held-out rows."""
+        """Make a table of the trials, and calibrate by the held-out rows."""
         records, names = search.records, Settings.__dataclass_fields__
         self.search_results_ = {
             "stage": np.array([r.stage for r in records], dtype=str),

@@ -98,7 +98,7 @@ class Numbers(_Goal):
         self.variance = np.where(variance > 0, variance, 1.0)
 
     def strata(self) -> NDArray | None:
-        """Classes of which every part of the rows has its share, if there are any."""
+        """Labels for stratified splits; None for regression."""
         return None
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
@@ -108,7 +108,7 @@ class Numbers(_Goal):
             yield self._encoded("log", self.shift.forward(self.y[rows]), rows, alike=False)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """The responses to these rows that would be right."""
+        """Responses to these rows of a model without error."""
         if transform == "log" and self.shift is not None:
             return self.shift.forward(self.y[rows])
         return self.y[rows]
@@ -157,7 +157,7 @@ class Classes(_Goal):
         self.shift: Any = None
 
     def strata(self) -> NDArray | None:
-        """Classes of which every part of the rows has its share, if there are any."""
+        """Labels for stratified splits; None for regression."""
         return self.labels
 
     def has_all_classes(self, rows: NDArray) -> bool:
@@ -168,7 +168,7 @@ class Classes(_Goal):
         yield self._encoded("identity", self.truth(rows, "identity"), rows, alike=True)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """The responses to these rows that would be right."""
+        """Responses to these rows of a model without error."""
         return signs(self.labels[rows], self.n_classes).reshape(len(rows), -1)
 
     def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:

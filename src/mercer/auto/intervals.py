@@ -24,7 +24,7 @@ from mercer.preparation.gaps import new_gaps
 __all__ = ["MOST_ROWS", "HeldErrors", "Spread", "at_least_0", "checked_quantiles", "unknown_rows"]
 
 _LEAST_ROWS = 60  # held-out rows from which sizes of errors are learned
-MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
+MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # most rows, and rows × inputs, used to fit error sizes
 _FOLDS = 3
 _GAMMA = 0.2  # of the Laplacian kernel, for inputs whose median distance is 1
 _RIDGES = (1.0, 4.0, 16.0)
@@ -221,7 +221,7 @@ def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:
 
 
 def _with_responses(rows: NDArray, responses: NDArray, unit: float) -> NDArray[np.float32]:
-    """Rows with their predictions as one more input: errors often grow with what is predicted."""
+    """Rows with their predictions as one more input: errors often grow with them."""
     return np.column_stack([rows, responses / unit]).astype(np.float32)
 
 

@@ -38,7 +38,7 @@ class Outcome:
     losses: NDArray | Callable[[], NDArray]
 
     def compared(self) -> NDArray:
-        """Losses whose differences to those of another outcome tell whether chance made them."""
+        """Losses per row or block, whose paired differences test another outcome for chance."""
         return self.losses() if callable(self.losses) else self.losses
 
     def is_surely_less(self, other: Outcome) -> bool:
@@ -73,7 +73,7 @@ class Stage:
         return self._outcomes[settings]
 
     def best_like(self, settings: Settings) -> Outcome | None:
-        """The best outcome of settings that differ from these in gamma and ridge at most."""
+        """Best outcome of settings with any gamma and ridge, else equal."""
         return self._of_view.get(_view(settings))
 
     def partner(
@@ -151,13 +151,13 @@ def _view(settings: Settings) -> Settings:
 
 
 def _fanciness(settings: Settings) -> int:
-    """Steps that settings are away from those that serve most tables, but for their scales."""
+    """Count of choices other than the plain ones of most tables, scales apart."""
     plain = settings.kernel in ("laplacian", "linear")
     return (not plain) + (settings.transform != "identity")
 
 
 def _is_learned(settings: Settings) -> bool:
-    """Whether scales are those of a kernel machine."""
+    """True if scales come from another model than random cosines."""
     return settings.scales != "cosines"
 
 

@@ -74,7 +74,7 @@ def _batches(machines: Iterable[Machine]) -> Iterator[list[Machine]]:
 def _in_core(
     kernel: str, machines: Sequence[Machine], ridges: Sequence[float], threads: int
 ) -> list[list[NDArray[np.float64] | None]]:
-    """Responses by factors in float32, refined; None where these do not serve."""
+    """Responses by factors in float32, refined; None where float32 is too short."""
     # From the middle one on: its factor also serves for ridges that are near.
     from_middle = np.argsort(np.abs(np.log(ridges) - np.log(ridges).mean()), kind="stable")
     factors = [machine.gamma ** _ROOT[kernel] for machine in machines]

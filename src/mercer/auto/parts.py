@@ -74,7 +74,7 @@ class Part:
         return self._once(treatment, lambda: self._prepared(*treatment))
 
     def prepare(self, settings: Settings) -> None:
-        """Treat rows and learn scales now rather than when they are asked for."""
+        """Treat rows and learn scales ahead of their first use."""
         self.scales(settings)
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
@@ -175,7 +175,7 @@ class LeafPart:
         return self.whole.leaf_rows[self.held_places]
 
     def prepare(self, settings: Settings) -> None:
-        """Treat rows and learn scales now rather than when they are asked for."""
+        """Treat rows and learn scales ahead of their first use."""
         self.whole.prepare(settings)
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:

@@ -148,7 +148,7 @@ class Relay:
         """Nothing is left."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Only what has ended is passed on."""
+        """Ignored: only ends of tasks are passed on."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
         """Whether to stop."""

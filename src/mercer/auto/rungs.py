@@ -250,7 +250,10 @@ def _narrowed(search: Standing, settings: Settings) -> Waves:
 
 
 def _rescaled(search: Standing, settings: Settings) -> Waves:
-    """Exponential scales of classes at the best gamma and ridge; the record if surely better."""
+    """Try scales learned by the exponential kernel; return the trial if significantly better.
+
+    For classes alone, and only where rung 3 has exponential scales near its least loss.
+    """
     standing = search.stage.best_like(settings)
     of_rung = [r for r in search.records if r.stage == "rung 3"]
     least = min((r.loss for r in of_rung if r.settings.scales == "exponential"), default=np.inf)

@@ -100,7 +100,7 @@ def scored(scorer: Scorer, estimator: Any, X: Any, y: NDArray, **beside: Any) ->
 
 
 def _told(scorer: Any, **facts: Any) -> Scorer:
-    """A scorer of scikit-learn with those facts that its metric takes and is not told yet."""
+    """A scorer of scikit-learn with further facts for the arguments of its metric."""
     metric = getattr(scorer, "_score_func", None)
     if metric is None or not isinstance(getattr(scorer, "_kwargs", None), dict):
         return scorer

@@ -399,7 +399,7 @@ class Search:
         return best
 
     def _chunks(self, n_rows: int, works: Iterable[_Work]) -> list[list[_Work]]:
-        """Neighbours that share what takes time to prepare, of no more work than pays."""
+        """Groups of neighbours that share their preparation, while the shared work pays."""
         chunks: list[list[_Work]] = []
         same, room = None, 0.0
         for work in works:

@@ -47,7 +47,7 @@ class LogShift:
 
 
 def log_shift(y: NDArray) -> LogShift:
-    """From the least value of targets that are all at least 0, else from the median."""
+    """Shift of the log transform: the least value of non-negative targets, else the median."""
     first, middle, third = np.quantile(y, [0.25, 0.5, 0.75])
     low, high = float(y.min()), float(y.max())
     centre = low if low >= 0 else float(middle)

@@ -302,7 +302,7 @@ def _kind(data: Record) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> Iterator[str]:
-    """Remarks on how the numbers came about, for whoever reads the table alone."""
+    """Remarks on the conditions of the numbers, for readers of the table alone."""
     first = records[0]
     chosen = first["selection"]
     if first["data"]["task"] == "regression":

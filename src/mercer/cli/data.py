@@ -181,7 +181,7 @@ def _known(name: str, target: str | None, task: Task) -> Labelled:
 
 
 def no_target(text: str, columns: Sequence[str] | None) -> ValueError:
-    """The error of a command that does not say what to predict."""
+    """The error of a command without a target."""
     from mercer.datasets.arrow import SHOWN
 
     names = ""
@@ -192,7 +192,7 @@ def no_target(text: str, columns: Sequence[str] | None) -> ValueError:
 
 
 def _stays_in_file(path: Path, out_of_core: bool) -> bool:
-    """Whether a table is to be read a number of rows at a time: asked for, or too large."""
+    """True if a table is to be read in pieces: on request, or because it is too large."""
     from mercer._runtime.arrays import available_memory
     from mercer.datasets import mapped
 

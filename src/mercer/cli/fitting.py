@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mercer.cli.data import Labelled
     from mercer.datasets.base import Dataset
 
-_LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the model alone
+_LARGE = ("coef", "intercept")  # arrays of ``path_`` that the printed summary leaves out
 _JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
 
 
@@ -43,7 +43,7 @@ def tell_rows(rows: Labelled) -> None:
 
 
 def prepared(rows: Labelled, settings: dict[str, Any], automatic: bool) -> Labelled:
-    """Rows with inputs as the model takes them; says what becomes of other cells than numbers."""
+    """Rows with inputs as the model takes them; logs the treatment of cells without numbers."""
     from mercer.cli.rows import as_texts, takes_text
 
     if takes_text(settings):
@@ -109,7 +109,7 @@ def _can_predict(model: Any, X: Any) -> bool:
 
     try:
         model.predict(rows_of(X, np.arange(1)))
-    except Exception:  # whatever an unfinished model lacks, it is none
+    except Exception:  # an interrupted model may lack any attribute
         return False
     return True
 
@@ -137,7 +137,7 @@ def machine_for(task: str, settings: dict[str, Any], sparse: bool, automatic: bo
 
 
 def _of_raw(machine: Any, task: str, settings: dict[str, Any]) -> Any:
-    """The machine behind what makes numbers of a table that holds more than that."""
+    """A machine behind a preparer, for tables with texts, dates or gaps."""
     from sklearn.pipeline import Pipeline
 
     from mercer import TablePreparer
@@ -155,7 +155,7 @@ def _width(data: Dataset) -> int:
 def written(
     rows: Labelled, model: Any, settings: dict[str, Any], roles: Roles, out: Path
 ) -> dict[str, Any]:
-    """Write the model's file; returns what there is to tell of it."""
+    """Write the model's file; return the summary to print."""
     from mercer import persistence
 
     data = rows.data
@@ -286,7 +286,7 @@ def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
 
 
 def tell(summary: dict[str, Any]) -> None:
-    """Print for people what a fit came to."""
+    """Print the summary of a fit for people."""
     from mercer._runtime.arrays import format_bytes
 
     say(

@@ -183,7 +183,7 @@ def simple_table(title: str | None = None, caption: str | None = None) -> Table:
 
 
 def show_table(table: Table) -> None:
-    """Print a table on standard output, whole: what goes to a file is not cut to a width."""
+    """Print a table on standard output, uncut where that is no terminal."""
     console = _console()
     if not console.is_terminal:
         console.width = _WIDE
@@ -237,7 +237,7 @@ class _Messages(logging.Handler):
 
 @contextmanager
 def _listening(tell: Callable[[str], None]) -> Iterator[None]:
-    """Hand over what the library says of its progress."""
+    """Pass the library's log of its progress on."""
     logger = logging.getLogger("mercer")
     handler, level = _Messages(tell), logger.level
     logger.addHandler(handler)

@@ -88,7 +88,7 @@ class RunningScores:
         return self._sums.n_rows
 
     def add(self, y: NDArray, predicted: NDArray) -> None:
-        """Take rows in, those aside whose target is NaN or None."""
+        """Add rows; a row whose target is NaN or None does not count."""
         if y.shape != predicted.shape:
             return
         known = np.array([value is not None for value in y]) if y.dtype == object else y == y

@@ -58,7 +58,7 @@ class _Recipe:
 
 @dataclass(eq=False)
 class _Made:
-    """A value that workers make; they forget it when nobody holds this handle."""
+    """A value that workers make, freed when its last handle goes."""
 
     recipe: _Recipe
     name: str  # of the work, under which its time is measured
@@ -281,7 +281,7 @@ class DaskEngine:
         return not future.cancelled() and self.client.run_on_scheduler(_is_kept, future.key)
 
     def _send(self, shared: _Shared) -> None:
-        """Send a value to all workers, in a box, since Dask takes apart what it knows."""
+        """Send a value to all workers, boxed, since Dask takes known types apart."""
         box = worker.Answer(shared.value, {})
         for attempt in range(_ATTEMPTS):
             scatter = partial(
@@ -340,7 +340,7 @@ class DaskEngine:
         return [answer for each in self._watch.result(ask_all) for answer in each.values()]
 
     def _forget_the_gone(self) -> None:
-        """Free what workers keep for clients that are gone."""
+        """Free values that workers keep for clients that have left."""
         clients = set(map(_identity, self.client.run_on_scheduler(_clients)))
         self._on_workers(worker.forget_others, clients)
 

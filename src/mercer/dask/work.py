@@ -98,7 +98,7 @@ class Owned:
 
 @dataclass(frozen=True)
 class Slot:
-    """Stands for the value of a handle in what is sent to a worker."""
+    """Placeholder for the value of a handle in a message to a worker."""
 
     number: int
 
@@ -113,7 +113,7 @@ def slotted(value: Any, slot: Callable[[Any], Any]) -> Any:
 
 
 def filled(value: Any, given: Sequence[Any]) -> Any:
-    """The value with what handles stand for in their slots."""
+    """The value with its slots replaced by the values of handles."""
     if isinstance(value, Slot):
         found = given[value.number]
         return found.value if isinstance(found, Answer) else found
@@ -227,7 +227,7 @@ def of_memory(owner: str, work: bytes) -> Any:
 
 
 def forget_others(clients: Collection[str]) -> None:
-    """Drop what this worker keeps for clients that are not among these."""
+    """Drop values that this worker keeps for clients other than the given ones."""
     for run in WORKER.runs():
         whose, *rest = run.split("/")
         if rest and whose not in clients:

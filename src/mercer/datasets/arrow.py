@@ -99,7 +99,7 @@ def refuse_repeated(source: Input, names: Sequence[str], place: str) -> None:
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """The end of a sentence about an unknown name: what is close to it, or what there is."""
+    """The end of a sentence about an unknown name: similar names, or all."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     folded = {other.lower(): other for other in names}
     close = close or [folded[f] for f in difflib.get_close_matches(name.lower(), folded, n=3)]

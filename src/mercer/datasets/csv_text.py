@@ -144,7 +144,7 @@ class CsvText:
         unknown: Any = None,
         block: int | None = None,
     ) -> dict:
-        """The types to ask for, by those of the first block; ``unknown`` where that is empty."""
+        """Types of the columns by those of the first block; ``unknown`` for empty ones."""
         arrow = pyarrow()
         options = self._options({}, use_threads=False, block=block)  # whose messages name the row
         try:

@@ -108,7 +108,7 @@ class Input:
 
     @contextmanager
     def damage_reported(self) -> Iterator[None]:
-        """Turn what the compression modules raise on broken data into one sentence."""
+        """Turn errors of the compression modules on broken data into one sentence."""
         try:
             yield
         except (FileNotFoundError, IsADirectoryError, PermissionError):

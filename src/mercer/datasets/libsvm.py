@@ -116,7 +116,7 @@ def _content(line: bytes) -> bytes:
 
 
 def _explain(line: bytes, labelled: bool) -> str | None:
-    """Say what is wrong with one line."""
+    """Describe the fault of one line."""
     tokens = _content(line).split()
     if labelled:
         label, *tokens = tokens

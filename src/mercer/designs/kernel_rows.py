@@ -68,7 +68,7 @@ def alike(rows: PreparedRows, other: PreparedRows) -> PreparedRows:
 
 
 def working_bytes(rows: PreparedRows) -> float:
-    """Bytes that a row takes while it is selected: what is read, and what is made of it."""
+    """Bytes of a row while it is selected: those read plus those made."""
     if rows.filled:
         return 2.0 * rows.dtype.itemsize * rows.shape[1]
     return 0.0 if rows.data.dtype.kind == "O" else 2.0 * bytes_per_row(rows)

@@ -61,7 +61,7 @@ class ScaledRows(Protocol):
     def weights(self) -> NDArray[np.float64] | None: ...
 
     def by_number(self) -> PreparedRows:
-        """The scaled rows, brought here when they are asked for by number."""
+        """The scaled rows, brought here on access by number."""
         ...
 
 

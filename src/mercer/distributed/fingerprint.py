@@ -44,7 +44,7 @@ def _of_shard(memory: Memory, number: int, shard: Shard, start: int) -> NDArray[
 
 
 def _of_rows(rows: Any) -> NDArray[np.uint64]:
-    """A number for what is in each row."""
+    """Digest of the content of each row."""
     if sparse.issparse(rows):
         rows = sparse.csr_array(rows)
         entries = _mixed(_bits(rows.data) + _mixed(rows.indices.astype(np.uint64) + _ODD))

@@ -146,7 +146,7 @@ def _checked(
     classes: NDArray | None,
     of_class: NDArray[np.float64] | None,
 ) -> Shard:
-    """A shard of numbers, finite, without rows of weight 0; the same one if it was so."""
+    """Check a shard and drop rows of weight 0; return the shard itself if nothing changes."""
     X = check_array(
         sound(shard.X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0, input_name="X"
     )
@@ -371,7 +371,7 @@ def _weight_up_to(
 
 
 class _Told(Iterations):
-    """Tells the log how far a fit over many machines is, and whoever else listens."""
+    """Log the progress of a distributed fit, then call the user's listener."""
 
     def __init__(self, name: str, log: Log, engine: Engine, listener: Listener | None):
         super().__init__(name)

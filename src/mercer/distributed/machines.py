@@ -233,7 +233,7 @@ class ShardedRows:
     def solver(
         self, given: str | Solver, problem: RemoteProblem, tol: float, max_iter: int
     ) -> Solver:
-        """The solver of that name, or the one that suits the problem."""
+        """Resolve a solver name for this problem; a Solver instance is returned unchanged."""
         if problem.penalty.l1:
             raise ValueError(
                 "penalty must be 'l2' over many machines; got "
@@ -307,7 +307,7 @@ def _is_of_all_rows(design: Design, penalty: Penalty) -> bool:
 
 
 def _without_rows(facts: DesignFacts) -> _Bare:
-    """Facts without the rows that an exact kernel has here, which workers have by themselves."""
+    """Settings without the landmarks of an exact kernel: workers read them from their shards."""
     prepared = facts.preprocessing
     map_ = copy(prepared.feature_map)
     vars(map_).pop("landmarks_")

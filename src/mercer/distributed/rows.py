@@ -1,5 +1,4 @@
-"""Arrays of one row per row of all shards, which stay there: what is made of them is told, and
-worked out by each worker when a mean over the rows is asked for."""
+"""Lazy arrays over shards, evaluated on the workers when a sum is requested."""
 
 from __future__ import annotations
 

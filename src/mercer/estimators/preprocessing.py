@@ -88,7 +88,7 @@ class Rows:
     def solver(
         self, given: str | solvers.Solver, problem: Problem, tol: float, max_iter: int
     ) -> solvers.Solver:
-        """The solver of that name, or itself, for a problem of these rows."""
+        """Resolve a solver name for this problem; a Solver instance is returned unchanged."""
         return solvers.get(given, problem, tol=tol, max_iter=max_iter)
 
     def scores(

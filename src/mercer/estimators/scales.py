@@ -266,9 +266,11 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     def _learned(
         self, X: Any, y: Any, first: NDArray | None = None, weights: NDArray | None = None
     ) -> tuple[Any, float, NDArray]:
-        """Sampled rows in some unit, the unit, and what the scales of these rows are in proportion
-        to; X, y and weights, above 0, are checked, and ``first`` is what cosines learned of them,
-        if that is known."""
+        """Return (sample, unit, unnormalised scales).
+
+        X, y and weights, above 0, are checked; ``first`` are scales of the random cosines, if
+        known.
+        """
         key = key_from(self.random_state)
         rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
         sample = X[rows]

@@ -206,7 +206,7 @@ class _Audit:
 
 
 def _check_array(content: bytes, name: str) -> None:
-    """Refuse an array whose header does not say what follows it, or that holds objects."""
+    """Raise for an array whose header contradicts its content, or that holds objects."""
     file = io.BytesIO(content)
     try:
         shape, dtype = array_header(file)

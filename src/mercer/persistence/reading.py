@@ -70,7 +70,7 @@ def _class(node: dict[str, Any]) -> Any:
 
 
 class _Reader:
-    """Makes the objects of nodes; what has an id is made once."""
+    """Makes the objects of nodes, each id once."""
 
     def __init__(self, archive: zipfile.ZipFile):
         self._archive = archive

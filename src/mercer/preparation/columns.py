@@ -377,7 +377,7 @@ def _first_wrong(labels: Labels, kind: str) -> str:
 
 
 def _wrong_text(labels: Labels, unread: NDArray[np.bool_]) -> str | None:
-    """A text that could not be read and does not stand for what is missing, if there is one."""
+    """A text that could not be read and does not mark a missing cell, or None."""
     texts = (labels.texts[code] for code in np.unique(labels.codes[unread]) if code >= 0)
     return next((text for text in texts if not is_nothing(text)), None)
 
@@ -419,7 +419,7 @@ def _seconds(spans: NDArray) -> NDArray[np.float64]:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Whether an object stands for nothing: None and what does not equal itself."""
+    """True for None and for objects that do not equal themselves, such as NaN."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError, ArithmeticError):  # of pandas.NA and of Decimal("sNaN")

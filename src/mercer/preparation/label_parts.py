@@ -46,7 +46,7 @@ class SampledLabels(Labels):
 
 @dataclass(frozen=True)
 class LabelTreatment:
-    """Settings of a ``TablePreparer`` that say what columns of labels become."""
+    """Settings of a ``TablePreparer`` for columns of labels."""
 
     labels: str
     max_labels: int

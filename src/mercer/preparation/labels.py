@@ -156,7 +156,7 @@ def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:
 
 
 def _check_texts(part: object, name: str) -> int:
-    """Refuse what is no list of texts; how many there are."""
+    """Raise unless this is a list of texts; return their number."""
     state = State(part)
     texts = state.instance(name, list)
     state.check(name, "hold texts alone", all(isinstance(text, str) for text in texts))
@@ -166,7 +166,7 @@ def _check_texts(part: object, name: str) -> int:
 def _shrunk(
     places: NDArray, target: NDArray, n_labels: int, weights: NDArray | None
 ) -> NDArray[np.float64]:
-    """Codes for the labels, for those that were not met and for what is missing, as -1."""
+    """Codes of the labels, then of new labels and of missing cells (number -1)."""
     codes = np.zeros((n_labels + 2, target.shape[1]))
     known = (places >= 0) & (places < n_labels)
     own = None if weights is None else weights[known]

@@ -118,7 +118,7 @@ def unit_of(name: str) -> Unit | None:
 
 
 def is_nothing(text: str) -> bool:
-    """Whether a text stands for what is missing."""
+    """True if a text marks a missing cell."""
     return text.strip().lower() in _NOTHING
 
 

@@ -215,7 +215,7 @@ class DeviceLeaves:
 
     @staticmethod
     def _of_constant_model(group: _Group) -> Any:
-        """Norms of what the means of the leaves leave, or 1 where that is nothing."""
+        """Norms of the residuals of the leaves' means, or 1 where they are 0."""
         mean = group.target.sum(dim=1) / group.is_row.sum(dim=1)[:, None]
         apart = (group.target - mean[:, None, :]) * group.is_row[:, :, None]
         norm = apart.norm(dim=(1, 2))

@@ -161,11 +161,11 @@ class RidgeSpace(_Groups):
         return self._inverse(state.residual)
 
     def refine(self, state: KrylovState) -> bool:
-        """Whether later products are more exact than those before; no, as they are exact enough."""
+        """False: products have full precision from the start."""
         return False
 
     def near(self, state: KrylovState, tol: float) -> float | None:
-        """The true relative residual where less than all of it tells; None, as it does not here."""
+        """Relative residual estimated from a sample of rows; None: not available in this space."""
         return None
 
     def judge(
@@ -250,7 +250,7 @@ class MachineSpace(_Groups):
         return self.equations.relative(residual, x, groups).max(axis=1)
 
     def near(self, state: KrylovState, tol: float) -> float | None:
-        """Relative residual estimated from a sample of rows; None: not available in this space.
+        """Relative residual estimated from a sample of rows; None if the sample cannot tell.
 
         The sampled norm errs by some hundredths of the error of the recurrence; the truth of a
         rounded matrix would make all its entries anew.

@@ -115,7 +115,7 @@ def suits_device(loss: Loss) -> bool:
 
 
 class _Leaves:
-    """The leaves of a map, their equations, and what is solved of them."""
+    """The leaves of a map, their equations, and the coefficients solved so far."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _Leaves:
         self.n_solved = leaves.stop
 
     def _solved_on_device(self, leaves: range) -> list[int]:
-        """Solve on the device in force; those leaves are left which need a longer type."""
+        """Solve on the device in force; return the leaves that need a longer dtype."""
         left = []
         for leaf, coef, constants, residual in self._on_device.solve(leaves, self.ridges):
             self.coef[:, self.members.places(leaf)] = coef
@@ -190,7 +190,7 @@ class _Leaves:
         return left
 
     def _in_core(self, leaves: range, core: InCore) -> list[int]:
-        """Solve with factors in float32; those leaves are left which need a longer type."""
+        """Solve with factors in float32; return the leaves that need a longer dtype."""
         name, parameter, scale = core
         starts = self.members.starts[leaves.start : leaves.stop + 1]
         places = slice(int(starts[0]), int(starts[-1]))
@@ -305,7 +305,7 @@ class _Leaves:
         return LeafProgress(self.n_solved, self.n_leaves, self.coef[0])
 
     def solution(self, stopped: bool, interrupted: bool) -> LocalSolution:
-        """The trees that are whole; at least the first, with constants for the rest of it."""
+        """The solved trees; leaves that an interruption leaves unsolved get a constant model."""
         trees = [
             self.map.partition_.first_trees(count + 1).n_leaves
             for count in range(len(self.map.partition_.roots))

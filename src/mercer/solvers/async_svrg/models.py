@@ -1,4 +1,4 @@
-"""The quadratic model of a loss at a snapshot: where loops start, and what steps know by heart."""
+"""Quadratic model of the loss at a snapshot: start of the inner loops and their derivatives."""
 
 from __future__ import annotations
 

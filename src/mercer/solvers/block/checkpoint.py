@@ -54,7 +54,7 @@ class Checkpoint:
         write_atomically(self.file, lambda file: np.savez(file, **members))  # type: ignore[arg-type]
 
     def load(self, restore: Callable[[dict[str, NDArray], dict[str, Any]], None]) -> bool:
-        """Call ``restore`` with what was saved last; whether there was a file."""
+        """Call ``restore`` with the last saved state; True if there was a file."""
         try:
             members = _read(self.file)
             text, digest = str(members.pop("_facts")), str(members.pop("_digest"))

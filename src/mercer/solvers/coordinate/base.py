@@ -55,7 +55,7 @@ class Columns(Design):
         return self.design.rows(rows).block(columns).astype(np.float64, copy=False)
 
     def set_curvature(self, h: NDArray[np.float64] | None) -> None:
-        """Use h, or what comes near it, from now on."""
+        """Use h, or an approximation of it, from now on."""
         self.curvature = h
 
     def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:

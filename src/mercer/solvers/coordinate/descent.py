@@ -65,7 +65,7 @@ class _Held:
     lists: ColumnLists
 
     def fits(self, kept: NDArray | None) -> bool:
-        """Whether these are the rows asked for."""
+        """True if the cached rows are the requested ones."""
         if kept is None or self.kept is None:
             return kept is self.kept
         return np.array_equal(kept, self.kept)

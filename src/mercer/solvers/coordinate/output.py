@@ -179,7 +179,7 @@ def _seen(iterates: list[Iterate]) -> list[Seen]:
 
 
 def look(iterates: Iterable[Iterate]) -> None:
-    """Look at all columns once for those iterates for which nobody has yet."""
+    """Compute sums over all columns, in one pass, for iterates without them."""
     new = [at for at in iterates if "seen" not in vars(at)]
     for at, seen in zip(new, _seen(new) if new else [], strict=True):
         at.seen = seen
