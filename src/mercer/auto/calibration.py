@@ -24,7 +24,7 @@ class Conformal:
 
     @classmethod
     def of(cls, scores: NDArray, weights: NDArray | None = None) -> Conformal:
-        """From scores in any order; of weights, as many scores are kept as these are worth."""
+        """From scores in any order; weighted scores are resampled to their effective number."""
         return cls(np.sort(evened(scores, weights), axis=0))
 
     def bound(self, coverage: float) -> NDArray:

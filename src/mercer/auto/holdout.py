@@ -26,8 +26,7 @@ def relative_error(
 ) -> float:
     """Root mean squared error of responses (h, k), in units of the spread of the targets.
 
-    The least one of several numeric targets, which are solved to the error of the best; classes are
-    pooled, as they compete.
+    The least one of several numeric targets; classes are pooled, as they compete.
     """
     truth, weights = goal.truth(rows, transform), goal.weights_of(rows)
     errors = np.atleast_1d(weighted_mean(np.square(truth - responses), weights))

@@ -158,7 +158,7 @@ class HeldErrors:
 
     @property
     def targets(self) -> Spread:
-        """The law of the targets of the held-out rows, for rows of which nothing is known."""
+        """The law of the held-out targets themselves, for rows without known cells."""
         return Spread(np.sort(evened(self.responses + self.errors, self.weights), axis=0))
 
     def _check_state(self) -> None:

@@ -24,7 +24,7 @@ _TOGETHER = 2**23  # numbers that the rows of machines solved together hold, at 
 
 @dataclass(frozen=True)
 class Machine:
-    """An exact kernel machine: the rows it is fitted to, and those it answers for."""
+    """An exact kernel machine: rows to fit, and rows to predict."""
 
     gamma: float
     fitted: Any  # (m, d), an array or CSR of float32

@@ -81,7 +81,7 @@ class MeanModel(Checked, BaseEstimator):
         return self
 
     def _can_average(self, pipelines: Any) -> bool:
-        """Whether these are pipelines, at least one, with a machine of the kind at their ends."""
+        """True for one or more pipelines that end in a machine of the right kind."""
         if not isinstance(pipelines, (list, tuple)) or not pipelines:
             return False
         return all(_ends_in(pipeline, self._machine) for pipeline in pipelines)
@@ -248,7 +248,7 @@ class MeanClassifier(ClassifierMixin, MeanModel):
 
     @property
     def classes_(self) -> NDArray:
-        """Sorted classes, those of every pipeline."""
+        """Sorted classes of every pipeline."""
         classes: NDArray = self.pipelines_[0].classes_
         return classes
 

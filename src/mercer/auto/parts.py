@@ -36,7 +36,7 @@ _HELD_SHARE = 0.2  # of the rows: the latest ones, which are held out by time
 
 @dataclass
 class Part:
-    """A way to hold rows out: the tables of both sides, treated and scaled when asked for."""
+    """A way to hold rows out: the tables of both sides, treated and scaled on first use."""
 
     table: Any
     y: Any
@@ -129,7 +129,7 @@ class Part:
         return _short(fitted), _short(held)
 
     def columns(self) -> tuple[Columns, Columns]:
-        """The columns of the rows to fit and of those to predict, read once for all treatments."""
+        """The columns of the rows of both sides, read once for all treatments."""
         both: tuple[Columns, Columns] = self._once("columns", self._columns)
         return both
 

@@ -111,7 +111,7 @@ def _told(scorer: Any, **facts: Any) -> Scorer:
 
 
 class _Present(ClassifierMixin, BaseEstimator):
-    """Answers of a fitted classifier about those of its classes that rows have."""
+    """Answers of a fitted classifier restricted to classes with rows."""
 
     def __init__(self, estimator, present):
         self.estimator = estimator
@@ -119,7 +119,7 @@ class _Present(ClassifierMixin, BaseEstimator):
         self.classes_ = estimator.classes_[present]
 
     def predict(self, X):
-        """Classes, those without rows among them."""
+        """Classes, including classes without rows."""
         return self.estimator.predict(X)
 
     def decision_function(self, X):

@@ -107,7 +107,7 @@ class Search:
 
     @property
     def settings(self) -> Settings:
-        """The best settings so far, or those that serve most tables."""
+        """The best settings so far, or the default of most tables."""
         return Settings() if self.best is None else self.best.settings
 
     def forget_rows(self) -> None:
@@ -283,7 +283,7 @@ class Search:
         return replace(self.parts[0], fitted=rows, held=rows[:1])
 
     def on_few_inputs(self, n_inputs: int) -> bool:
-        """Try features, and exact machines of the inputs that a lasso has left; True for these."""
+        """Try features, and exact machines of inputs selected by a lasso; True for machines."""
         few = [finalist for finalist in self.finalists if finalist.scales == "linear"]
         others = [finalist for finalist in self.finalists if finalist not in few]
         if few:

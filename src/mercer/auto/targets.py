@@ -35,7 +35,7 @@ class LogShift:
         return np.sign(y - self.centre) * np.log1p(np.abs(y - self.centre) / self.unit)
 
     def backward(self, t: NDArray) -> NDArray:
-        """Logarithms as targets, none of them out of the range of those met."""
+        """Targets of logarithms, clipped to the range of the fit."""
         reach = np.log1p(max(self.high - self.centre, self.centre - self.low) / self.unit)
         return np.clip(self.unbounded(np.clip(t, -reach, reach)), self.low, self.high)
 

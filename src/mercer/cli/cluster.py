@@ -44,7 +44,7 @@ _OFTEN, _SELDOM = 0.2, 2.0  # seconds between two changes of the line, and betwe
 
 @dataclass(frozen=True)
 class Where:
-    """Dask workers that options name: those of a scheduler, or new processes."""
+    """Dask workers by options: a scheduler's, or new processes."""
 
     scheduler: str | None = None
     workers: int | None = None

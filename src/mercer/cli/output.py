@@ -97,5 +97,5 @@ class RunningScores:
             self._sums = self._sums.plus(self._sums.of(self._task, y[known], predicted[known]))
 
     def scores(self) -> dict[str, float]:
-        """As :func:`mercer.compare.metrics.scores`, without those that no row defines."""
+        """Scores as :func:`mercer.compare.metrics.scores` gives them, defined ones alone."""
         return self._sums.scores(self._task)

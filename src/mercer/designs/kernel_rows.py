@@ -51,7 +51,7 @@ def kernel_rows(
 
 
 def alike(rows: PreparedRows, other: PreparedRows) -> PreparedRows:
-    """``rows``, dense or CSR as those of ``other`` are when they are selected."""
+    """``rows``, dense or CSR like selected rows of ``other``."""
     if other is rows or rows.data.dtype.kind == "O":
         return rows
     example = other[:1]

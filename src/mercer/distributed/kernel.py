@@ -137,7 +137,7 @@ class KernelPart(SettledPart):
         return _columns(self.design.points(), self.design.kernel, X, self.facts).rmatvec(coef)  # type: ignore[attr-defined]
 
     def _inside(self, state: _State, J: Columns) -> tuple[NDArray, NDArray]:
-        """Positions in J of the rows of this part, and the numbers of these rows in it."""
+        """Positions in J of the rows of this part, and their numbers within the part."""
         local = J.numbers() - state.start
         inside = np.flatnonzero((local >= 0) & (local < len(self.y)))
         return inside, local[inside]

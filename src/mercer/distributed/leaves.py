@@ -50,7 +50,7 @@ def fit_local_machine(
 
 
 def _float_type(shard: Shard) -> np.dtype:
-    """The type that the rows of a shard are taken in; the shorter one of those without rows."""
+    """Float type for the rows of a shard; the shorter one for shards without rows."""
     if not len(shard):
         return np.dtype(np.float32)
     return _checked(shard.X).dtype

@@ -63,13 +63,13 @@ class Log:
         return sum(sum(run.words.values()) for outer in self.runs for run in outer.whole())
 
     def begin(self, run: Run) -> Run:
-        """Another run, for which those before make room."""
+        """Begin another run; earlier runs free their state on workers."""
         self.forget()
         self.runs.append(run)
         return run
 
     def forget(self) -> None:
-        """Free what workers have derived."""
+        """Free state that workers have derived."""
         for run in self.runs:
             run.forget()
 
@@ -148,12 +148,12 @@ class ShardedRows:
         return replace(self, scaler=scaler)
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
-        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        """``map_`` with a kernel whose gamma is a number for the scaled rows."""
         kernel = map_.stated_kernel()
         return map_ if kernel is None else map_.state_kernel(resolved_kernel(kernel, self))
 
     def fit_design(self, map_: FeatureMap) -> Design:
-        """The design of these rows by a map that is fitted to them."""
+        """The design of the rows by a map fitted to them."""
         return _ShardedDesign(self._facts(fit_map(map_, self), self.dtype))
 
     def wide_rows(
@@ -163,7 +163,7 @@ class ShardedRows:
         return problem.wide_sample(few)
 
     def wide_design(self, prepared: Preprocessing) -> Design:
-        """The design of these rows, as they were given, in float64."""
+        """The design in float64 of the rows as given."""
         given = replace(self, scaler=prepared.scaler)
         return _ShardedDesign(given._facts(prepared.feature_map, np.dtype(np.float64)))
 
@@ -191,7 +191,7 @@ class ShardedRows:
     def problem(
         self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool
     ) -> RemoteProblem:
-        """The problem of a design of these rows."""
+        """The problem of a design of the rows."""
         facts: DesignFacts = design.facts  # type: ignore[attr-defined]
         told = _without_rows(facts) if _is_of_all_rows(design, penalty) else facts
         run = self.log.begin(Run(self.engine, DesignPart, told))
@@ -225,7 +225,7 @@ class ShardedRows:
     def scores(
         self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
     ) -> list[float]:
-        """The score of each of the models (q,) whose responses these are, by its weights."""
+        """Weighted score of each model (q,), by its responses."""
         given = (self.engine.share(answer), score, self.preprocessing, self.coding, self.dtype)
         total, weight = summed(self.engine, _scores_of, *given)
         return (total / weight).tolist()
@@ -283,7 +283,7 @@ class ShardedRows:
 
 
 class _ShardedDesign(RemoteDesign):
-    """A design of rows in shards, with what makes its parts."""
+    """A design of rows in shards, with the facts that make its parts."""
 
     def __init__(self, facts: DesignFacts):
         super().__init__(facts)

@@ -61,7 +61,7 @@ class _State(NamedTuple):
 
 
 def _stacked(values: list[_Values]) -> _Values:
-    """The columns of all of these values."""
+    """Columns of all values side by side."""
     return _Values(*map(np.hstack, zip(*values, strict=True)))
 
 
@@ -108,7 +108,7 @@ class PiecewiseRows(RowPart):
 
 
 class NormalPart(SettledPart):
-    """The residual of the rows of a shard, and sums over these rows by blocks of columns."""
+    """The residual of the rows of a shard, and sums over them by blocks of columns."""
 
     facts: NormalFacts
 
@@ -315,7 +315,7 @@ class NormalPart(SettledPart):
         return self._product(self.rows.weighted(y - self._forward(x)), x, -strengths)
 
     def examples(self, state: None, rows: NDArray, starts: NDArray, columns: NDArray) -> NDArray:
-        """Some features of the rows numbered over all shards, 0 for those of other shards."""
+        """Some features of rows by their numbers over all shards, 0 for rows of other shards."""
         out = np.zeros((len(rows), len(columns)))
         local = rows - starts[self.number]
         inside = np.flatnonzero((local >= 0) & (local < self.n_rows))

@@ -47,7 +47,7 @@ class ParquetPart:
 
     @property
     def n_rows(self) -> int:
-        """Rows, those without a target among them."""
+        """Count of rows, with or without a target."""
         return sum(stop - start for _, _, start, stop in self.groups)
 
 
@@ -128,7 +128,7 @@ def parquet_parts(
 
 
 def read_part(part: ParquetPart) -> Shard:
-    """Read some rows without those whose target is missing.
+    """Read the rows of a part that have a target.
 
     X is a float32 or float64 array with NaN for missing cells, or a frame. A target of texts is one
     of labels, also where the texts are numbers, as no part knows the texts of others. A DataError

@@ -151,7 +151,7 @@ class DesignPart(Part):
 
     @cached_property
     def design(self) -> Design:
-        """The design of these rows, made when something first needs it."""
+        """The design of the rows, made on first use."""
         return self._design(Rows(self._inputs(), self.y, self.weights))
 
     def _design(self, rows: Rows) -> Design:
@@ -209,7 +209,7 @@ class DesignPart(Part):
 
     @cached_property
     def terms(self) -> _Terms:
-        """The terms of these rows in the means over all rows."""
+        """Terms of the rows in the means over all rows."""
         return _Terms(self)
 
     def evaluate(self, state: Any, loss: Loss) -> tuple[NDArray, NDArray]:
@@ -223,7 +223,7 @@ class DesignPart(Part):
         return self.terms.of_loss(loss)._mean_product(curvature, v, outputs)
 
     def curvatures(self, state: Any, loss: Loss) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Terms of these rows in ``Problem.mean_curvatures``."""
+        """Terms of the rows in ``Problem.mean_curvatures``."""
         squares, mean = self.terms.of_loss(loss).mean_curvatures(state.responses)
         return squares, np.asarray(mean)
 
@@ -276,7 +276,7 @@ class _Responses:
 
 
 class _Terms(Problem):
-    """The terms of a shard's rows in the means of a problem of all rows: these are their sums."""
+    """Terms of a shard's rows: a mean over all rows is the sum of its terms."""
 
     def __init__(self, part: DesignPart):
         facts = part.facts
@@ -292,7 +292,7 @@ class _Terms(Problem):
         return self.part.design  # made when it is needed: targets alone need none
 
     def of_loss(self, loss: Loss) -> _Terms:
-        """Terms of these rows with another loss."""
+        """Terms of the rows with another loss."""
         if loss == self.loss:
             return self
         other = copy(self)

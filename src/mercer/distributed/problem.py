@@ -48,12 +48,12 @@ class _Asked:
     n_products: int = 0
 
     def of_rows(self, ask: str, rows: RemoteRows) -> Any:
-        """The sum over the shards of what parts make of an expression of their rows."""
+        """Sum over the shards of a request on an expression of their rows."""
         asked = self.run if rows.point is None else rows.point
         return asked.total(ask, rows.expression)
 
     def audit(self, version: At, theta: NDArray) -> None:
-        """Look whether the responses of one shard are those of θ; of each shard in turn."""
+        """Audit the responses at θ of one shard, each shard in turn."""
         number = self.n_products // _AUDIT_EVERY % self.run.engine.n_shards
         self.run.audit(version, lambda number: theta, number)
 
@@ -79,7 +79,7 @@ class RemoteResponses(RemoteRows):
         self._slopes: dict[Loss, NDArray] = {}
 
     def total(self, ask: str, *args: Any) -> Any:
-        """The sum over the shards of what parts answer in these states."""
+        """Sum over the shards of a request in these states."""
         update, self._update = self._update, None
         return self._asked.run.total(
             ask, *args, version=self.version, update=update, truth=lambda number: self._theta
@@ -108,7 +108,7 @@ class RemoteResponses(RemoteRows):
     def mixed(
         self, other: RemoteResponses, theta: NDArray, chosen: NDArray[np.bool_]
     ) -> RemoteResponses:
-        """Responses at θ, whose chosen columns are those of another point."""
+        """Responses at θ with chosen columns from another point."""
         mix = Mix(self.version, other.version, chosen)
         return RemoteResponses(self._asked, theta, self.like, self.n_rows, mix)
 
@@ -190,7 +190,7 @@ class RemoteProblem(Problem):
         return prepared.feature_map.design(prepared.scaled(X)), y
 
     def wide_sample(self, rows: NDArray[np.int64]) -> Design:
-        """The design that ``sample`` gives of these rows, in float64."""
+        """The design of the rows of ``sample``, in float64."""
         X, _ = self._few(len(rows))
         ((_, design),) = self.facts.preprocessing.feature_map.designs(
             self.facts.preprocessing.scaled(X).astype(np.float64)

@@ -85,7 +85,7 @@ class RemoteEquations(Equations):
     # -- requests ----------------------------------------------------------------------------
 
     def _ask(self, ask: str, *args: Any) -> Any:
-        """The sum over the shards of what their parts answer at the current x."""
+        """Sum over the shards of a request at the current x."""
         try:
             value = self.run.total(
                 ask, *args, version=self._version, update=self._pending, truth=self._truth
@@ -103,7 +103,7 @@ class RemoteEquations(Equations):
         return self._truth_here
 
     def _truth_at_x(self, number: int) -> Any:
-        """The truth without what led to x, which an audit does not look at."""
+        """The truth without its history, for audits."""
         return self._truth(number)
 
     def _go_to_new_version(self) -> None:
@@ -207,7 +207,7 @@ class RemoteEquations(Equations):
 
 
 class SettledPart(DesignPart):
-    """A part that can be asked for nothing but to go to the current x."""
+    """A part whose one request is the move to the current x."""
 
     def settled(self, state: Any) -> None:
         """Nothing: the state is there."""

@@ -38,7 +38,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Extremes:
-    """The least and the largest entry of every output; of a sum, those of all its terms."""
+    """Least and largest entry of every output; a sum has the extremes of all its terms."""
 
     least: NDArray
     largest: NDArray

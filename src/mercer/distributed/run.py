@@ -219,11 +219,11 @@ class Run:
         return inner
 
     def whole(self) -> list[Run]:
-        """This run and those within it."""
+        """This run and its inner runs."""
         return [self, *(run for inner in self.inner for run in inner.whole())]
 
     def forget(self) -> None:
-        """Drop what workers have derived; at the end of a fit, of a failed one too."""
+        """Drop state derived by workers, at the end of a fit or after its failure."""
         self.engine.everywhere(_Forget(self.id))
 
     def _own(

@@ -29,7 +29,7 @@ class RemoteBlock(EquationBlock):
 
 
 class RemoteSolves(BlockSolves):
-    """Factors and solutions as tasks on workers; ``budget`` are bytes of all of these together."""
+    """Factors and solutions as tasks on workers, in ``budget`` bytes together."""
 
     def __init__(self, run: Run, budget: float):
         super().__init__(budget)

@@ -169,7 +169,7 @@ class FarTable(FarRows):
 
 
 class _Treated(FarRows):
-    """A table after its treatment, of which some rows have what the treatment was learned with."""
+    """A table after its treatment; rows the treatment was learned from keep its results."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ def _columns_of(example: Any) -> str:
 
 
 def _check(shard: Shard) -> None:
-    """Refuse cells of which nothing can be made."""
+    """Raise for cells that have no treatment."""
     if len(shard):
         checked_table(TablePreparer(), shard.X, reset=True)
 

@@ -94,7 +94,7 @@ class Likelihood:
         return float(value), np.append(of_gammas, of_ridge)
 
     def density(self, process: Process, others: Likelihood) -> float:
-        """Log density of the targets of other rows, each by itself, given the targets of these."""
+        """Log density of the targets of each other row, given the targets of the process."""
         kernel = self.kernel.with_gamma(process.gamma)
         n, m = len(self.rows), len(others.rows)
         matrix = kernel(self.rows)

@@ -28,7 +28,7 @@ class RowPart:
         self._last: tuple[bytes, NDArray] | None = None
 
     def columns(self, J: NDArray) -> NDArray:
-        """Columns J, generated once where they are asked for several times in a row."""
+        """Columns J, cached for repeated requests in a row."""
         key = J.tobytes()
         if key in self._cache:
             return self._cache[key]
@@ -80,7 +80,7 @@ class RowPart:
         return (block @ delta.astype(block.dtype)).astype(np.float64, copy=False)
 
     def locate(self, J: NDArray) -> tuple[NDArray, NDArray]:
-        """Positions in J of the rows of this part, and the numbers of these rows in it."""
+        """Positions in J of the rows of this part, and their numbers within the part."""
         inside = np.flatnonzero((self.rows.start <= J) & (self.rows.stop > J))
         return inside, J[inside] - self.rows.start
 

@@ -166,7 +166,7 @@ _LEAST = 1e-12  # least 1 − h of a row: rounding must not make it 0
 def _prior(
     map_: FeatureMap, rows: Matrix, squares: NDArray[np.float64], rest: bool = False
 ) -> NDArray[np.float64]:
-    """The prior variance at rows whose features have these squares; or the rest, beyond them."""
+    """Prior variance at rows with such squares of features, or the rest beyond features."""
     of_kernel = squares
     if isinstance(map_, (Nystroem, RandomBinning)):
         of_kernel = np.maximum(map_.kernel_.diag(rows), squares)
@@ -185,14 +185,14 @@ def _features(map_: FeatureMap, X: Matrix) -> Any:
 
 
 def _bytes_per_row(map_: FeatureMap) -> float:
-    """Bytes of a row in float64, of its features and of what is made of them."""
+    """Bytes of a row in float64, its features and their products."""
     return map_.bytes_per_row(np.float64) + 24.0 * map_.n_features_out_
 
 
 def features(
     map_: FeatureMap, X: Data, prepare: Prepare
 ) -> Iterator[tuple[slice, Matrix, NDArray[np.float64]]]:
-    """Pieces of X: which rows, these rows prepared and in float64, and their features."""
+    """Pieces of X: numbers of rows, the rows prepared in float64, and their features."""
     for chunk in row_chunks(X.shape[0], _bytes_per_row(map_)):
         rows = wide(prepare(X[chunk]))
         for inner, design in map_.designs(rows):

@@ -152,7 +152,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             flag(getattr(self, name), name)
 
     def _forget(self) -> None:
-        """Remove the fitted attributes that could contradict those of the next fit."""
+        """Remove the fitted attributes that could contradict the next fit's."""
         for name in (
             "map_coef_",
             "_intercept_",
@@ -266,7 +266,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return out
 
     def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Callable[[Any], Any]]:
-        """The map and weights that predict with the least work, and what prepares their rows."""
+        """Map and weights that predict with the least work, and the preparation of their rows."""
         feature_map, scaled = self.feature_map_, self._preprocessing.scaled
         folds = type(feature_map).folded is not FeatureMap.folded
         if folds and weights.size <= feature_map.n_features_out_**2:  # no more responses

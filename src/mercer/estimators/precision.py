@@ -82,7 +82,7 @@ class Precise:
         return not stalled and max(self._errors(problem, results)) <= _enough(problem, solver)
 
     def _judged(self, problem: Problem, outcome: Outcome) -> Outcome:
-        """The outcome, of which nothing is called converged that rounding has spoilt."""
+        """The outcome without the claim of convergence where rounding spoils it."""
         solver, results = outcome
         errors = self._errors(problem, results)
         spoilt = [

@@ -34,7 +34,7 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a fit with their targets and weights, and what a fit asks of all of them."""
+    """Rows of a fit with their targets and weights, and all that a fit computes from them."""
 
     X: Any  # Data of shape (n, d), or texts
     target: NDArray  # (n,) or (n, k)
@@ -52,7 +52,7 @@ class Rows:
         return float(len(self) if self.weights is None else np.sum(self.weights))
 
     def fit_scaler(self, scale: bool) -> Scaler:
-        """``fit_scaler`` of these rows."""
+        """``fit_scaler`` of the rows."""
         return fit_scaler(self.X, self.weights, scale)
 
     def scaled(self, scaler: Scaler) -> Self:
@@ -60,11 +60,11 @@ class Rows:
         return replace(self, X=Preprocessing(scaler).scaled_rows(self.X))
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
-        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        """``map_`` with a kernel whose gamma is a number for the scaled rows."""
         return with_resolved_gamma(map_, self.X, self.weights)
 
     def fit_design(self, map_: FeatureMap) -> Design:
-        """The design of these rows, which are scaled, by a map that is fitted to them."""
+        """The design of the scaled rows by a map fitted to them."""
         return map_.fit_design(self.X)
 
     def wide_rows(
@@ -74,7 +74,7 @@ class Rows:
         return prepared.wide_rows(self.X, few)
 
     def wide_design(self, prepared: Preprocessing) -> Design:
-        """The design of these rows, as they were given, in float64."""
+        """The design in float64 of the rows as given."""
         return prepared.wide_design(self.X)
 
     def unit(self, loss: Loss) -> float:
@@ -104,11 +104,11 @@ class Rows:
         return in_span(design, penalty, is_ridge, loss)
 
     def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
-        """The problem of a design of these rows."""
+        """The problem of a design of the rows."""
         return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
     def taken(self, rows: NDArray) -> Rows:
-        """Some of these rows, by index or by a mask; large X are not read yet."""
+        """Some rows, by index or by a mask; large X are read later."""
         if np.asarray(rows).dtype == bool:
             rows = np.flatnonzero(rows)
         weights = None if self.weights is None else self.weights[rows]
@@ -133,7 +133,7 @@ class Preprocessing:
 
     @classmethod
     def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Matrix]:
-        """Scaler and map fitted to the rows, and these scaled."""
+        """Scaler and map fitted to the rows, and the scaled rows."""
         scaler = fit_scaler(rows.X, rows.weights, scale)
         scaled = cls(scaler).scaled(rows.X)
         return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled

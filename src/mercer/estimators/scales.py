@@ -298,7 +298,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return sample, unit, _root(products, float(self.power))
 
     def _products(self, X: NDArray, target: NDArray, roots: NDArray | None, key: int) -> NDArray:
-        """M, or its diagonal; ``roots`` (n, 1) are those of the weights."""
+        """M, or its diagonal; ``roots`` (n, 1) are the roots of the weights."""
         drawn = _cosines(key, X.shape[1], int(self.n_components))
         products = np.ones(X.shape[1])
         for _ in range(self.rounds):
@@ -481,7 +481,7 @@ def _root(products: NDArray, power: float) -> NDArray:
 
 
 def scaled(X: Any, matrix: NDArray) -> Any:
-    """X with its columns scaled, those of scale 0 left out, or turned, in the dtype of X."""
+    """X in its dtype, with columns scaled, scale 0 left out, or turned by a square matrix."""
     if matrix.ndim == 1:
         if not matrix.all():
             kept = np.flatnonzero(matrix)

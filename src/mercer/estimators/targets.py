@@ -65,7 +65,7 @@ class NumericTarget:
     def checked(
         model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Data, NDArray, NDArray | None]:
-        """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
+        """X, y and the weights of a fit; ``options`` go to ``validate_data``."""
         y = numbers(y, "y")
         refuse_missing(y, "y", "value")
         X, y = checked_pair(model, X, y, multi_output=True, y_numeric=True, **options)
@@ -173,7 +173,7 @@ class ClassTarget:
     def checked(
         model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Data, NDArray, NDArray | None]:
-        """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
+        """X, y and the weights of a fit; ``options`` go to ``validate_data``."""
         y = checked_labels(type(model).__name__, y)
         X, y = checked_pair(model, X, y, **options)
         check_classification_targets(y)
@@ -289,7 +289,7 @@ def have_few_rows(counts: NDArray) -> bool:
 
 
 def are_too_many(counts: NDArray) -> bool:
-    """True for more than 100 classes of which the median one has fewer than 10 rows."""
+    """True for more than 100 classes with a median of fewer than 10 rows."""
     return len(counts) > _MANY_CLASSES and have_few_rows(counts)
 
 
@@ -330,7 +330,7 @@ def checked_labels(model: str, y: Any) -> Any:
 
 
 def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
-    """The sorted classes, of which there are two or more, and each row's place among them."""
+    """Two or more sorted classes, and each row's place among them."""
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -93,7 +93,7 @@ def _estimated(path: Path, rows: Any, behind: Any, groups: Groups, settings: Set
 
 
 def _spread_out(found: Found, players: NDArray[np.int64], n_inputs: int) -> Found:
-    """Values of some columns among those of all columns of the table."""
+    """Values of some columns at their places among all columns of the table."""
 
     def spread(values: NDArray) -> NDArray:
         n_axes, rows = values.ndim - 2, np.arange(len(values))

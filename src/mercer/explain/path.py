@@ -72,7 +72,7 @@ class Path:
 
     @property
     def is_inner(self) -> bool:
-        """True if the rows after ``steps`` are those of a kernel machine of this library."""
+        """True if the machine after ``steps`` is a kernel machine of this library."""
         return not self.rest and isinstance(self.machine, (FeatureModel, DualKernelSVC))
 
     def check(self) -> None:

@@ -20,10 +20,7 @@ _SECTIONS = 8  # parts of the range per request, a power of two: workers hold 7 
 def bisected(
     slope: Callable[[Any, Any], Any], y: Any, mean: Callable[[Any], NDArray]
 ) -> NDArray[np.float64]:
-    """Constants u (k,), or one, where the mean of ``slope(u, y)``, increasing in u, reaches 0.
-
-    Remote rows answer for seven values of u per request.
-    """
+    """Constants u (k,), or one, where the mean of ``slope(u, y)``, increasing in u, reaches 0."""
     low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)
     if hasattr(y, "repeated"):
         columns = y.repeated(_SECTIONS - 1)

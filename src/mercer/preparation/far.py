@@ -49,7 +49,7 @@ def fitted_to_far(
 def _with_all_labels(
     columns: Columns, X: FarRows, rows: NDArray[np.int64], beside: list[Any]
 ) -> None:
-    """Put labels of all rows beside those of some, but for texts of words, which are long."""
+    """Put labels of all rows beside a sample's, except texts of words, which are long."""
     some = columns.labels
     places = [i for i, own in some.items() if not (is_prose(own) and has_words(own))]
     for place, whole in X.labels(columns.reading(), places).items() if places else ():

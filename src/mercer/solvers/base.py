@@ -427,7 +427,7 @@ def results_of(
     traces: list[list[TraceRow]],
     interrupted: bool,
 ) -> list[Result]:
-    """One result for each strength; an interrupt concerns those that were not solved."""
+    """One result per strength; an interrupt marks the unsolved ones."""
     return [
         Result(
             coef,

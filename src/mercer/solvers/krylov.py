@@ -250,11 +250,7 @@ class MachineSpace(_Groups):
         return self.equations.relative(residual, x, groups).max(axis=1)
 
     def near(self, state: KrylovState, tol: float) -> float | None:
-        """Relative residual estimated from a sample of rows; None if the sample cannot tell.
-
-        The sampled norm errs by some hundredths of the error of the recurrence; the truth of a
-        rounded matrix would make all its entries anew.
-        """
+        """Relative residual estimated from a sample of rows; None if the sample cannot tell."""
         equations = self.equations
         n, rounded = equations.n_rows, isinstance(equations.problem.design, FixedPointKernel)
         is_sure = self.n_groups == 1 and float(state.relative[0]) <= tol

@@ -196,7 +196,7 @@ class MachineNewton:
         self._look(problem, state, anew=False)
 
     def _look(self, problem: Problem, state: MachineState, anew: bool) -> None:
-        """Update what follows from the coefficients; the responses, too, if they are ``anew``."""
+        """Update the state from the coefficients; the responses, too, if ``anew``."""
         if anew:
             state.linear = self._design.matvec(state.coefficients)
         u = state.linear + state.intercept

@@ -297,7 +297,7 @@ class WorkingSet:
 def _without_known(
     known: FeatureSequence | None, feature_map: FeatureSequence, design: Design
 ) -> tuple[FeatureSequence, Design]:
-    """New features without those that have been drawn before and have weights."""
+    """New features without drawn ones that have weights."""
     if known is None or not known.n_features_out_:
         return feature_map, design
     old, new = (np.ascontiguousarray(part.addresses()) for part in (known, feature_map))

@@ -153,7 +153,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
         return found.astype(np.float64)
 
     def _weighed(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray | None]:
-        """Those of checked rows whose weight is not 0, and these weights as counts of rows."""
+        """Checked rows of weight above 0, and their weights as counts of rows."""
         weights = counted(check_weights(sample_weight, X))
         if weights is None or weights.all():
             return X, weights

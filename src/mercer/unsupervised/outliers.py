@@ -375,7 +375,7 @@ class _Descent:
 
 
 class _Rows:
-    """Rows of a fit, of which a share nu by weight lies outside."""
+    """Rows of a fit; a share nu of their weight lies outside."""
 
     def __init__(
         self,

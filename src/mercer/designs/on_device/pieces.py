@@ -58,7 +58,7 @@ class _Sender:
         return tensor, event
 
     def received(self, sent: tuple[Any, Any]) -> Any:
-        """The tensor, for work that is asked for from now on."""
+        """The tensor, for work on the current stream from now on."""
         tensor, event = sent
         current = self.torch.cuda.current_stream(self.device.name)
         current.wait_event(event)

@@ -45,7 +45,7 @@ class Walkway:
 
 
 def walkway(design: Design, margins: str, sampling: str, precision: str) -> Walkway:
-    """The design in the form that these choices of ``AsyncSVRG`` need, none of them "auto"."""
+    """The design in the form that the choices of ``AsyncSVRG``, none "auto", need."""
     if precision == "bfloat16" and not (isinstance(design, Dense) and margins == "recomputed"):
         raise ValueError(
             "precision must be 'design' or 'float32' unless the design is dense and margins are "

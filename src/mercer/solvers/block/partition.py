@@ -70,7 +70,7 @@ def _balanced(system: Equations, n_epochs: float) -> int:
 
 
 def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:
-    """Columns in blocks of ``size``, the last maybe smaller; those of a kernel are shuffled."""
+    """Columns in blocks of ``size``, the last maybe smaller; a kernel's are shuffled."""
     n_columns = design.shape[1]
     columns = np.arange(n_columns)
     if shuffle and not design.shuffled:

@@ -131,7 +131,7 @@ class BlockState(State):
         }
 
     def _check(self, arrays: dict[str, NDArray]) -> None:
-        """Refuse arrays that are not those of this fit with the strengths now at work."""
+        """Raise for arrays of another fit, or of other active strengths."""
         changes = self.system.state
         n_past = 0
         if self.subspace is not None:

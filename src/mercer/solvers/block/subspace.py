@@ -37,7 +37,7 @@ class Subspace:
         self._rounding = _NEGLIGIBLE * float(np.finfo(system.problem.dtype).eps)
 
     def improve(self, relative: NDArray[np.float64]) -> None:
-        """End an epoch at the least F in the span of its change and those before.
+        """End an epoch at the least F in the span of the last changes.
 
         The smaller the ``relative`` residual, the fewer directions: slopes cancel by then.
         """

@@ -88,7 +88,7 @@ class DenseColumns(Columns):
         return total
 
     def _product(self, source: NDArray, places: NDArray, w: NDArray) -> NDArray[np.float64]:
-        """The sum of those columns of ``source``, w times each."""
+        """Sum of columns of ``source``, w times each."""
         weights, out = np.zeros(source.shape[1]), np.empty(self.n)
         weights[places] = w
 
@@ -102,7 +102,7 @@ class DenseColumns(Columns):
     def _products(
         self, left: NDArray, right: NDArray | None, h: NDArray | None, used: NDArray | None
     ) -> NDArray[np.float64]:
-        """Z[:, left]ᵀ diag(h) Z[:, right] / n over all rows or those ``used``, where h > 0."""
+        """Z[:, left]ᵀ diag(h) Z[:, right] / n over rows, all or ``used`` with h > 0."""
         source, places = self._source(left if right is None else np.concatenate([right, left]))
         both, places = _span(places)
         ours, own = _span(places[-len(left) :])

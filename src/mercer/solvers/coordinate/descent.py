@@ -44,7 +44,7 @@ class _Sweep:
     n: int  # rows of the mean, among them those left out
 
     def moves(self, w: NDArray, at: NDArray) -> NDArray[np.float64]:
-        """Z w for weights of the columns at these positions."""
+        """Z w for weights of the columns at the positions."""
         return self.lists.times(w, len(self.slope), at)
 
     def gradient(self, rows: NDArray, at: NDArray | None = None) -> NDArray[np.float64]:
@@ -120,7 +120,7 @@ class DescentSteps(Steps):
         return _Sweep(ids, at.w[ids], slope, h, curvature, lists, columns.n)
 
     def _lists(self, at: Iterate, kept: NDArray | None) -> tuple[NDArray, ColumnLists]:
-        """The working set and its lists: those of the last step where nothing needed is missing."""
+        """The working set and its lists, of the last step where they suffice."""
         ids, held = np.sort(self.candidates(at)), self.held
         if held is None or not self._serves(held, at, ids, kept):
             self.held = None  # before there are others: they take memory
@@ -128,7 +128,7 @@ class DescentSteps(Steps):
         return held.ids, held.lists
 
     def _serves(self, held: _Held, at: Iterate, ids: NDArray, kept: NDArray | None) -> bool:
-        """Whether lists have those of columns ``ids`` that have weights or are to have some."""
+        """True if lists hold the columns ``ids`` with weights, now or next."""
         if not held.fits(kept) or len(held.ids) > _ROOMY * len(ids):
             return False
         needed = ids[(at.w[ids] != 0) | (np.abs(at.gradient[ids]) > self.output.l1)]
@@ -273,7 +273,7 @@ class DescentSteps(Steps):
         return self._greediest(sweep)
 
     def _greediest(self, sweep: _Sweep) -> tuple[NDArray, NDArray, float]:
-        """The half of the columns that gains most, those first that gain most."""
+        """The half of the columns that gains most, the largest gain first."""
         gradient = self.output.columns.rmatvec(sweep.slope)[sweep.ids] / len(sweep.slope)
         violation = self.output.problem.penalty.violation(sweep.w, gradient)
         gain = violation / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))

@@ -178,7 +178,7 @@ def _proximal_point(
 def _newton_step(
     gram: NDArray, residual: NDArray, active: NDArray, sigma: float
 ) -> NDArray[np.float64] | None:
-    """The solution of (I + sigma D G) step = residual, D the diagonal of what is active."""
+    """Solution of (I + sigma D G) step = residual, D the diagonal of the active set."""
     inside = np.flatnonzero(active)
     step = np.where(active, 0.0, residual)
     rhs = residual[inside]

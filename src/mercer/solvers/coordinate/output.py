@@ -164,7 +164,7 @@ class Output:
 
 
 def _seen(iterates: list[Iterate]) -> list[Seen]:
-    """A look at all columns for outputs that share these and the weights of the rows."""
+    """Sums over all columns for outputs that share columns and weights of rows."""
     several = len(iterates) > 1
     rows = np.stack([at.a for at in iterates], axis=1) if several else iterates[0].a.copy()
     sums = iterates[0].output.problem.mean_rows(rows)  # which multiplies the rows by the weights

@@ -194,7 +194,7 @@ class NewtonSteps(Steps):
             return self.output.at(_spread(ids, end.w, len(at.w)), end.linear, end.intercept)
 
     def hold(self, at: Iterate, gap: float, ids: NDArray) -> None:
-        """Have the pool make the Gram matrix of these columns at once."""
+        """Have the pool make the Gram matrix of the columns at once."""
         with self.clock.phase("gram"):
             self._set_curvature(at, gap)
             self.pool.hold(ids)

@@ -75,7 +75,7 @@ class PairRows:
         return row_source(self._kernel, X, self._dtype, self._n_jobs, single=not self.exact)
 
     def _places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where in the cache these rows are, which are at most as many as it has room for."""
+        """Places of rows in the cache, which has room for all of them."""
         missing = np.unique(rows[self._place_of[rows] < 0])
         while True:
             places = (self._next + np.arange(len(missing))) % len(self._kept)

@@ -32,7 +32,7 @@ class WorkingSets:
 
     @property
     def is_exact(self) -> bool:
-        """Whether sums are those of the kernel, but for the rounding of rows to their dtype."""
+        """True if sums are the kernel's, but for the rounding of rows to their dtype."""
         return self._rows.exact
 
     def run(
