@@ -18,7 +18,7 @@ _NUMBERS = 2**26  # of rows that are scaled and binned together
 
 
 def device_responses(model: Any, X: DeviceArray) -> Any:
-    """``z(x)ᵀw + b`` on the device of X; without features there, or for bad rows, by NumPy."""
+    """``z(x)ᵀw + b`` on the device of X; bad rows, or no features there: on the processor."""
     model._check_fitted()
     if not _is_sound(model, X):
         return model._responses(on_host(X))

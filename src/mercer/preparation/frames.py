@@ -56,7 +56,7 @@ def _with_plain_types(frame: nw.DataFrame) -> nw.DataFrame:
 def in_order(
     frame: nw.DataFrame, names: Sequence[str], unused: Callable[[], Sequence[str]] = list
 ) -> nw.DataFrame:
-    """The columns of the fit in their order; ``unused`` ones that lack are NaN, others an error."""
+    """Columns of the fit in order; absent ``unused`` ones become NaN, others are a ValueError."""
     present = set(frame.columns)
     lacking = [name for name in names if name not in present]
     if lacking:
