@@ -204,7 +204,7 @@ class RowCache {
         }
         return place(slot);
     }
-    // Room for a row that is not held, as the last used one, in place of the first used one.
+    // Slot for a new row; evicts the least recently used one.
     Row* take(std::size_t row) {
         const std::size_t slot = oldest_;
         if (row_in_[slot] != none) slot_of_[row_in_[slot]] = none;

@@ -17,7 +17,7 @@
 namespace mercer {
 
 // For every leaf and ridge (K + ridge / weights) a + b = y with the sum of a being 0, or without b.
-// It is what one thread works in: memory for the largest leaf, used for one after the other.
+// Workspace of one thread, sized for the largest leaf and reused.
 class LeafSolver {
   public:
     LeafSolver(const LeafWork& work, std::size_t most)

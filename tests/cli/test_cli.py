@@ -449,8 +449,11 @@ def test_missing_interface_is_one_sentence(monkeypatch, capsys):
     assert "pip install 'mercer[cli]'" in capsys.readouterr().err
 
 
-def test_examples_run(check_examples):
-    check_examples(cli)
+def test_the_version_is_printed(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("mercer ")
 
 
 @pytest.mark.slow

@@ -86,7 +86,3 @@ def test_threads_of_blas_are_limited_for_as_long_as_wanted():
         with blas_threads(None):
             assert counts() == before
         assert counts() == before
-
-
-def test_examples_run(check_examples):
-    check_examples(_blas)

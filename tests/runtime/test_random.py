@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import mercer._runtime.random
 from mercer._runtime.random import Slot, Streams, key_from
-
-
-def test_examples_run(check_examples):
-    check_examples(mercer._runtime.random)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**80, np.int64(7), np.uint8(3)])

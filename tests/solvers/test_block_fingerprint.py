@@ -12,7 +12,6 @@ from mercer.losses import Squared
 from mercer.maps import RandomFourier
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers.block import fingerprint
 from mercer.solvers.block.fingerprint import digest_of
 
 ANOTHER = r"^checkpoint must be a folder of the same fit: data, settings or alphas differ from .*"
@@ -187,7 +186,3 @@ def test_a_start_counts(tmp_path, rng):
     start[7] = 1e-9
     with pytest.raises(ValueError, match=ANOTHER):
         solver.solve(problem, start)
-
-
-def test_examples_run(check_examples):
-    check_examples(fingerprint)

@@ -9,7 +9,6 @@ from scipy import linalg
 from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
-import mercer.solvers.preconditioners
 from _covering import pairwise
 from _machines import KERNEL, exact, restricted
 from _problems import make
@@ -554,7 +553,3 @@ def test_a_preconditioner_that_does_not_fit_is_refused(monkeypatch, rng):
     monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 10)
     with pytest.raises(MemoryError, match=r"a preconditioner of rank 7 for 40 rows needs"):
         ConjugateGradient(rank=7, hold=False).solve(problem)
-
-
-def test_examples_run(check_examples):
-    check_examples(mercer.solvers.preconditioners)

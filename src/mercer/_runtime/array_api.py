@@ -125,14 +125,9 @@ def _device_of(X: Any) -> Device | None:
 
 
 def _place(asked: Any, of_rows: Device | None) -> Device | None:
-    """Where an estimator computes: as its ``device`` or the setting says, or where the rows are.
+    """Device of an estimator: its ``device``, the setting, or the device of the rows.
 
-    Rows on the processor are computed there without PyTorch, unless it is asked for.
-
-    Raises
-    ------
-    ValueError
-        If rows are on another GPU than the one that is asked for.
+    None is the processor without PyTorch. A ValueError if rows are on another GPU.
     """
     if asked is None:
         device = device_in_force()
@@ -164,13 +159,7 @@ def _tensor(X: Any, device: Device) -> Any:
 
 
 def _plain(X: Any) -> Any:
-    """A tensor without gradients, in a type that NumPy has.
-
-    Raises
-    ------
-    TypeError
-        If it is sparse.
-    """
+    """A tensor without gradients in a dtype of NumPy; a TypeError if it is sparse."""
     if str(X.layout) != "torch.strided":
         raise TypeError(f"tensors must be dense; got one of the layout {X.layout}.")
     return (X.float() if str(X.dtype) == "torch.bfloat16" else X).detach()

@@ -48,11 +48,7 @@ def chunk_bytes() -> int:
 
 
 def row_chunks(n_rows: int, bytes_per_row: float, budget: int | None = None) -> Iterator[slice]:
-    """Consecutive slices of at least one row that each need about ``budget`` bytes.
-
-    ``bytes_per_row`` is what one of the ``n_rows`` rows costs while its chunk is being worked on;
-    the budget is ``chunk_bytes()`` if none is given.
-    """
+    """Consecutive slices of at least one row that each need about ``budget`` bytes."""
     budget = chunk_bytes() if budget is None else budget
     step = max(1, int(budget // max(1.0, bytes_per_row)))
     for start in range(0, n_rows, step):
@@ -62,8 +58,7 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int | None = None) -> 
 def available_memory() -> int | None:
     """Bytes that can be taken without swapping, or None where the system does not tell.
 
-    The least of what the machine, the control group of this process, the limit of its address
-    space and ``max_memory`` leave.
+    The least that the machine, the control group, the address space and ``max_memory`` leave.
     """
     rooms = [free_memory(), group_memory(), address_room(), memory_left()]
     return min((room for room in rooms if room is not None), default=None)
@@ -84,10 +79,9 @@ def is_little(needed: float) -> bool:
 
 
 def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -> None:
-    """Refuse by a MemoryError, before anything is taken, ``needed`` bytes that would not fit.
+    """Raise a MemoryError if ``needed`` bytes for ``what`` would not fit.
 
-    ``what`` needs them, the subject of the sentence. ``remedy`` is what the caller can do, as an
-    imperative; or gives that, told how many bytes are available.
+    ``remedy`` is an imperative, or a function that makes one from the available bytes.
     """
     available = None if is_little(needed) else available_memory()
     if available is not None and needed > available:
@@ -98,10 +92,7 @@ def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -
 
 
 def largest_fitting(bytes_of: Callable[[int], float], at_most: int, room: float) -> int:
-    """The largest whole number, up to ``at_most``, that needs at most ``room`` bytes; 0 if none.
-
-    ``bytes_of`` says what a positive whole number needs: never less for a larger one.
-    """
+    """Largest number up to ``at_most`` whose ``bytes_of``, increasing, fit in ``room``; or 0."""
     fits, fails = 0, at_most + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
@@ -115,11 +106,9 @@ def largest_fitting(bytes_of: Callable[[int], float], at_most: int, room: float)
 def check_setting(
     setting: str, value: int, bytes_of: Callable[[int], float], what: str, otherwise: str
 ) -> None:
-    """Refuse, as ``check_memory`` does, a setting that would not fit, and say which would.
+    """Raise as ``check_memory`` does for a setting, naming the largest value that would fit.
 
-    ``setting`` is what the caller can change, such as ``n_components``, ``value`` what it is, and
-    ``bytes_of`` the bytes that a value needs: never less for a larger one. ``otherwise`` is what
-    the caller can do where no value would fit, as an imperative.
+    ``bytes_of`` is increasing; ``otherwise`` is an imperative for when no value would fit.
     """
 
     def remedy(room: int) -> str:

@@ -58,22 +58,7 @@ _IN_PLACE = {"add": "add_", "subtract": "sub_", "multiply": "mul_", "divide": "d
 
 
 class DeviceArray(NDArrayOperatorsMixin):
-    """A tensor of one or two axes behind the protocols of NumPy.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-        Not copied.
-    device : Device
-        Where the tensor is.
-
-    Examples
-    --------
-    >>> from mercer._runtime.devices import Device
-    >>> v = placed(np.ones((3, 2)), Device("cpu"))  # doctest: +SKIP
-    >>> np.einsum("ij,ij->j", v, 2.0 * v)  # doctest: +SKIP
-    array([6., 6.])
-    """
+    """A tensor of one or two axes, not copied, behind the protocols of NumPy."""
 
     __slots__ = ("device", "flags", "tensor")
 

@@ -26,14 +26,7 @@ _RULE = "device must be None, 'cpu', 'cuda', 'cuda:<number>' or a torch.device"
 
 @dataclass(frozen=True)
 class Device:
-    """A device of PyTorch: a GPU, or the processor where a ``torch.device`` says so.
-
-    Examples
-    --------
-    >>> from mercer._runtime.devices import device_named
-    >>> device_named("cpu") is None  # the processor without PyTorch
-    True
-    """
+    """A device of PyTorch: a GPU, or the processor where a ``torch.device`` says so."""
 
     name: str  # such as "cuda:0"
 
@@ -82,12 +75,7 @@ class Device:
 def device_named(device: Any) -> Device | None:
     """The device of a name or a ``torch.device``; None for the processor without PyTorch.
 
-    Raises
-    ------
-    ImportError
-        If PyTorch is not installed.
-    ValueError, TypeError
-        If that is no device, or this machine has none of the name.
+    An ImportError without PyTorch; a ValueError or TypeError for a device this machine lacks.
     """
     is_name = isinstance(device, str)
     if device is None or (is_name and device == "cpu"):
@@ -134,7 +122,7 @@ def describe_devices() -> list[str]:
 
 @contextmanager
 def _no_warning_of_read_only(values: NDArray) -> Iterator[None]:
-    """PyTorch warns of arrays that must not be written to, which nobody does here."""
+    """Silence PyTorch's warning of read-only arrays; nothing writes to them here."""
     import warnings
 
     if values.flags.writeable:  # filters are of the whole program, whose other threads go on
@@ -160,8 +148,7 @@ _exact = _Exact()
 def exact_float32(torch: Any) -> Iterator[None]:
     """Products of float32 matrices in float32, whatever shorter type the program allows them.
 
-    That is a setting of the whole program: of the blocks that threads are in, the first one to be
-    entered changes it, and the last one to be left puts it back.
+    The setting is global: the first block entered in any thread sets it, the last restores it.
     """
     with _exact.lock:
         if not _exact.n_blocks:
@@ -177,7 +164,7 @@ def exact_float32(torch: Any) -> Iterator[None]:
 
 
 def _allow_no_shorter_type(torch: Any) -> Callable[[], Any]:
-    """Have products of float32 matrices made in float32; returns what undoes that."""
+    """Compute float32 products in float32; return a function that restores the setting."""
     try:
         allowed = torch.get_float32_matmul_precision()
     except RuntimeError:  # as the program has set it in the newer way, of PyTorch 2.9

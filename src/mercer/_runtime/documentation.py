@@ -18,11 +18,7 @@ _PLACE = re.compile(r"^\{([\w, ]+)\}$", re.M)
 
 
 def documented(texts: dict[str, str]) -> Callable[[Class], Class]:
-    """A decorator that puts the entries of these names in the place of a line ``{kernel, gamma}``.
-
-    That is done when the class is made: ``help``, documentation and HTML see whole docstrings. A
-    name without an entry is a KeyError.
-    """
+    """A decorator that replaces lines such as ``{kernel, gamma}`` by the entries of the names."""
 
     def fill(cls: Class) -> Class:
         if cls.__doc__ is not None:  # ``python -OO`` has none

@@ -117,10 +117,7 @@ def _temporary(target: Path) -> Iterator[BinaryIO]:
 
 
 def _take_rights(number: int, target: Path) -> None:
-    """Give an open file the mode, owner and group of the file that it replaces, if there is one.
-
-    Before anything is written: what only its owner may read is never readable by others.
-    """
+    """Give an open file, before any write, the mode, owner and group of the file it replaces."""
     if not hasattr(os, "fchown"):  # Windows
         return
     try:

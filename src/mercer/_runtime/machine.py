@@ -29,10 +29,9 @@ _NO_LIMIT = 2**62  # bytes, about which the first version says where there is no
 def cores() -> int:
     """Cores that this process, or this worker of joblib, may use.
 
-    The least of the cores it may run on, the quotas of its control groups and what
-    ``OMP_NUM_THREADS`` and ``LOKY_MAX_CPU_COUNT`` say. Processes that joblib starts find their
-    share in ``OMP_NUM_THREADS``. Threads that joblib starts have one core each, as their number is
-    not told and their siblings are at work on the others; so have its processes that are not told.
+    The least of its affinity, the quotas of its control groups, ``OMP_NUM_THREADS``, which joblib
+    sets for processes, and ``LOKY_MAX_CPU_COUNT``. Threads of joblib, and processes without a
+    share, have one core each, as siblings are at work on the others.
     """
     import joblib.parallel  # not needed for the help of the commands
 
@@ -73,7 +72,7 @@ def _quota(group: Path) -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes that the machine has left; None where nobody tells."""
+    """Bytes that the machine has left; None on systems without the figure."""
     told = _kilobytes("proc/meminfo", "MemAvailable:")
     if told is not None:
         return told
@@ -105,7 +104,7 @@ def address_room() -> int | None:
 
 
 def held_memory() -> int:
-    """Bytes of memory of its own that this process holds; 0 where nobody tells."""
+    """Bytes of private memory of this process; 0 on systems without the figure."""
     from mercer._runtime.pages import idle_bytes  # loads NumPy, which --help does without
 
     told = _kilobytes("proc/self/status", "RssAnon:")
@@ -178,10 +177,7 @@ def _limiting(
 
 
 def _around(controller: str, names: str, path: str, root: Path) -> Iterator[Path]:
-    """A control group and those that it lies in, where their files may be.
-
-    A container may see its own group as the outermost one, whatever its path says.
-    """
+    """A control group and those around it; a container may see its own as the outermost one."""
     mounts = root / "sys/fs/cgroup"
     if not names:  # the second version, alone or beside the first
         places = [mounts, mounts / "unified"]

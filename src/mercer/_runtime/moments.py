@@ -19,31 +19,14 @@ _WORKING_COPIES = 4.0  # float64 copies of a chunk of rows at one time
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, spread and range of every column of some rows; added, of the rows of both.
-
-    Parameters
-    ----------
-    n_rows : int
-    weight : float
-        Sum of the weights of the rows, 1 each without any.
-    mean, squares, low, high : ndarray of shape (d,)
-        Means, sums of squared differences from these, least and largest entries.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer._runtime.moments import Moments
-    >>> sum = Moments.of(np.array([[1.0], [2.0]])) + Moments.of(np.array([[6.0]]))
-    >>> sum.mean, sum.variance, sum.high
-    (array([3.]), array([4.66666667]), array([6.]))
-    """
+    """Mean, spread and range of every column of some rows; the sum of two is that of all rows."""
 
     n_rows: int
-    weight: float
-    mean: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    weight: float  # sum of the weights of the rows, 1 each without any
+    mean: NDArray[np.float64]  # (d,), as all that follow
+    squares: NDArray[np.float64]  # sums of squared differences from the mean
+    low: NDArray[np.float64]  # least entries
+    high: NDArray[np.float64]  # largest entries
 
     @classmethod
     def of(cls, X: Any, weights: NDArray | None = None) -> Moments:

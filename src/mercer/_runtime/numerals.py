@@ -22,9 +22,8 @@ def is_code(text: str) -> bool:
 def are_thousands(texts: Iterable[str]) -> bool:
     """Whether the points of numbers stand between thousands, as in "1.001" beside "999".
 
-    True if every point has three digits behind it and no leading zero, and numbers without a point
-    occur and are below 1000. Fractions rounded to three digits have shorter ones among them, or a
-    point in every number.
+    Every point has three digits behind it and no leading zero, and some numbers without a point are
+    below 1000: rounded fractions have shorter ones among them, or a point in all.
     """
     has_point = has_none = False
     for text in texts:

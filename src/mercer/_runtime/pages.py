@@ -28,11 +28,7 @@ _idle: dict[int, tuple[_Pages, mmap.mmap]] = {}  # by address
 
 
 def lent(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
-    """Array with unset entries, as from ``np.empty``, on reused pages if it is large.
-
-    >>> lent((2, 3), "float32").shape
-    (2, 3)
-    """
+    """Array with unset entries, as from ``np.empty``, on reused pages if it is large."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if size < _LEAST or not _most_idle():
         return np.empty(shape, dtype=dtype)
@@ -76,7 +72,7 @@ def _taken(size: int) -> tuple[_Pages, mmap.mmap] | None:
 
 
 def _kept(pages: _Pages, own_map: mmap.mmap) -> None:
-    """Keep pages until the system wants them, those longest idle no more if there are too many."""
+    """Cache free pages for reuse; evict the pages longest idle if there are too many."""
     own_map.madvise(mmap.MADV_FREE)
     _idle[pages.ctypes.data] = pages, own_map
     while idle_bytes() > _most_idle():

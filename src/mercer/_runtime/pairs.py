@@ -13,11 +13,7 @@ _FRAMES = 3  # calls from here to that of a method of a user's
 
 
 def warn_of_other_order(X: Any, others: Mapping[str, Any]) -> None:
-    """Warn if an index of pandas has the values of that of X in another order.
-
-    Rows are paired by position, as by all estimators. Calls from inside the package are not looked
-    at: the first call has warned.
-    """
+    """Warn if an index of pandas has the values of that of X in another order."""
     index = _index_of(X)
     if index is None or _is_inside(sys._getframe(2).f_globals.get("__name__", "")):
         return

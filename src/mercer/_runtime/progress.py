@@ -36,10 +36,7 @@ _verbose: ContextVar[tuple[int, float]] = ContextVar("verbose", default=(logging
 
 @contextmanager
 def verbosity(verbose: int) -> Iterator[None]:
-    """Write what is told inside to stderr: from level INFO on for 1, from DEBUG on for more.
-
-    Inside of 0 it is left as it is outside.
-    """
+    """Write the log to stderr: from INFO on for 1, from DEBUG on for more; 0 changes nothing."""
     if not verbose:
         yield
         return
@@ -83,22 +80,7 @@ def _is_shown(level: int) -> bool:
 
 
 class Iterations:
-    """Tells of a loop every two seconds, the first time after as many.
-
-    Called with the state of a solver after every iteration; it never stops the loop.
-
-    Parameters
-    ----------
-    name : str
-        Of the estimator.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from mercer._runtime.progress import Iterations
-    >>> Iterations("KernelRegressor")(SimpleNamespace(optimality=0.5))
-    False
-    """
+    """Callback that logs a solver's state every two seconds, and never stops the solver."""
 
     def __init__(self, name: str):
         self.name, self.count = name, 0
@@ -129,7 +111,7 @@ _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 
 
 class _Task:
-    """A part of a fit, whose beginning and end the callbacks are told."""
+    """Part of a fit whose beginning and end are passed to the callbacks."""
 
     def __init__(self, callbacks: list[Any], task_name: str, parent: _Task | None = None):
         self.task_name, self.parent, self.task_id = task_name, parent, 0
@@ -157,7 +139,7 @@ class _Task:
         reconstruction_attributes: Callable[[], dict[str, Any] | None] | None = None,
         **told: Any,
     ) -> bool:
-        """Call a hook with what it asks for by keyword; whether any callback says True."""
+        """Call a hook with the keywords it accepts; True if any callback returns True."""
         stops = False
         for callback in self._callbacks:
             parameters = signature(getattr(callback, hook)).parameters.values()

@@ -53,11 +53,7 @@ class Slot(IntEnum):
 
 
 def key_from(random_state: RandomStateLike) -> int:
-    """The 64-bit key that names one realisation of everything random.
-
-    An integer of at least 0 always gives the same key; None gives a fresh one; a RandomState or
-    Generator of NumPy gives its next draw.
-    """
+    """The 64-bit key of all random numbers: from a seed, fresh for None, or NumPy's next draw."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, Integral) and not isinstance(random_state, (bool, np.bool_)):
@@ -83,12 +79,7 @@ def check_random_state(random_state: RandomStateLike) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """Independent streams of random numbers under one key, such as one for each column of a map.
-
-    >>> streams = Streams(key_from(0), np.arange(10))
-    >>> bool((streams.take([7]).uniform(3) == streams.uniform(3)[7]).all())
-    True
-    """
+    """Independent streams of random numbers under one key, such as one for each column of a map."""
 
     key: int
     index: NDArray[np.int64]
@@ -128,10 +119,7 @@ def shuffled(key: int, n: int, m: int, slot: int) -> NDArray[np.int64]:
 
 
 def distinct(key: int, n: int, m: int, slot: int) -> NDArray[np.int64]:
-    """m of n positions, uniformly without replacement; fewer are the first of more, below n.
-
-    They are the first m distinct of a stream of draws, so that n may be large.
-    """
+    """m of n positions, uniform without replacement: the first distinct of a stream of draws."""
     if m == n:
         return np.arange(n)
     size = 2 * m

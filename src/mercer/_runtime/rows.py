@@ -28,11 +28,7 @@ _LARGE = 32 * 2**20  # bytes from which an array is worth working through in pie
 
 
 class FarRows:
-    """The rows of a table that lies on other machines; those that are asked for come here.
-
-    A base class: ``distributed`` has the tables, and what is done with all of their rows is done
-    where these are.
-    """
+    """Rows of a table on other machines; selected rows come here. Base class of ``distributed``."""
 
     ndim = 2
     shape: tuple[int, int]
@@ -72,10 +68,7 @@ class FarRows:
         known: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]],
         like: NDArray,
     ) -> PreparedRows:
-        """The rows after ``treat``, as rows that are ``like`` these.
-
-        Each of ``known`` are numbers of rows, increasing, of columns, and what these hold instead.
-        """
+        """The rows after ``treat``; ``known`` replaces cells: numbers of rows, columns, values."""
         raise NotImplementedError
 
     def numbered(
@@ -86,10 +79,9 @@ class FarRows:
         outputs: tuple[int, ...],
         weights: NDArray | None,
     ) -> Any:
-        """An engine of ``NumberedRows``: these rows after some steps, as rows ``like`` these.
+        """Engine of ``NumberedRows``, these rows after some steps, like ``like``.
 
-        The learned ``target`` codes the targets of the shards, which have ``outputs`` () or (k,);
-        ``weights`` (n,) are of all rows.
+        ``target`` codes the targets of the shards, to ``outputs`` () or (k,) per row.
         """
         raise NotImplementedError
 
@@ -106,19 +98,12 @@ class _Then:
 
 
 class PreparedRows:
-    """The rows of a matrix as ``prepare`` gives them, or a selection of them.
+    """The rows of a matrix as ``prepare`` gives them, or a selection of them, prepared on access.
 
-    It has the shape and the dtype of the prepared matrix; a selection of its rows is read and
-    prepared when it is asked for. ``data``, an array or CSR of shape (n, d) or texts of shape (n,),
-    may be a memory map; ``index`` says which rows of it, None all. ``prepare`` maps rows to rows,
-    each by itself, of ``n_columns`` columns if that is given and else of as many as there are.
-    Numbers are then converted to ``dtype``, C-ordered, if it is given, and CSR rows written out as
-    arrays if ``filled``; without it ``prepare`` keeps their dtype.
-
-    >>> rows = PreparedRows(np.arange(6.0).reshape(3, 2), lambda some: 10 * some)
-    >>> rows.shape, rows[1:]
-    ((3, 2), array([[20., 30.],
-           [40., 50.]]))
+    ``data``, an array or CSR of shape (n, d) or texts of shape (n,), may be a memory map; ``index``
+    selects rows of it, None all. ``prepare`` maps rows to rows, each by itself, of ``n_columns``
+    columns if that is given and else of as many as there are. Numbers are then converted to
+    ``dtype``, C-ordered, if it is given, and CSR rows written out as arrays if ``filled``.
     """
 
     def __init__(
@@ -173,7 +158,7 @@ class PreparedRows:
         return self[:]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
-        """All the rows, for whoever takes nothing but arrays."""
+        """All rows as one array."""
         return np.asarray(self.together(), dtype=dtype)
 
     def then(self, step: Callable[[Any], Any]) -> PreparedRows:

@@ -37,13 +37,11 @@ _WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
 
 
 def sound(X: Any, name: str = "X") -> Any:
-    """``X`` or, where it is sparse, the canonical CSR matrix of it; the caller's stays as it is.
+    """``X`` or, where it is sparse, its canonical CSR matrix, a copy; errors call it ``name``.
 
-    What is not sparse is returned as it is, unless it would lose its meaning on the way to numbers.
-
-    SciPy's compiled routines read and write wherever the indices of a matrix point, so these are
-    looked at before any of them is called. What a matrix says of itself, that it is sorted and has
-    no repeated entries, is not believed either. Messages call it ``name``.
+    SciPy's compiled routines read and write wherever the indices of a matrix point, so that they
+    are checked first, and flags for sorted or unique entries are not believed. Masks and dates are
+    refused.
     """
     if not sparse.issparse(X):
         refuse_foreign(X, name)
@@ -137,10 +135,7 @@ def _columns_of_integers(X: Any) -> Iterator[tuple[str, NDArray]]:
 
 
 def refuse_foreign(values: Any, name: str) -> None:
-    """Raise a TypeError for masks and dates, which NumPy would turn into unrelated numbers.
-
-    It would ignore the mask, and turn a date into a count of days or of nanoseconds.
-    """
+    """Raise a TypeError for masks and dates, which NumPy would turn into unrelated numbers."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be masked; fill it in, or leave those rows out.")
     columns = getattr(values, "dtypes", None)  # of a table; a column has one
@@ -167,10 +162,7 @@ def holds_dates(values: Any) -> bool:
 
 
 def check_shape(shape: tuple[int, int], name: str) -> None:
-    """Refuse a matrix for which a few numbers for every row and column could not be held.
-
-    A single entry may say that there are billions of them.
-    """
+    """Raise if a few numbers for every row and column of such a matrix would not fit."""
     if max(shape) > _FEW:
         check_memory(
             _BYTES * max(shape),
@@ -188,10 +180,7 @@ def compressed(
     name: str = "X",
     flavour: str = "array",
 ) -> Any:
-    """A matrix of these arrays, which are not copied, with nothing said of their order.
-
-    Its ``kind`` is "csr", "csc" or "bsr", and its ``flavour`` one of SciPy's two interfaces.
-    """
+    """A "csr", "csc" or "bsr" matrix of uncopied arrays, of either of SciPy's interfaces."""
     data = _numbers(data, name, n_dimensions=3 if kind == "bsr" else 1)
     words, (n_major, n_minor) = ("row", "column"), _in_blocks(data, shape, name)
     if kind == "csc":

@@ -42,7 +42,7 @@ class Checked(AnyArrays, Linked):
             setattr(self, f"_{name}_", getattr(self, name))
 
     def _check_state(self) -> None:
-        """Refuse fitted attributes that are not what a fit leaves."""
+        """Raise for fitted attributes that no fit leaves."""
         raise NotImplementedError
 
     def _check_fitted(self) -> None:
@@ -144,11 +144,7 @@ got [1.0]: fit it again.
         least: float = -np.inf,
         most: float = np.inf,
     ) -> NDArray:
-        """An array of finite numbers between ``least`` and ``most``.
-
-        None stands for any length, or for any shape; ``dtypes`` are the characters of the types
-        that it may have, "f" and "d" being float32 and float64.
-        """
+        """An array of finite numbers in [least, most]; None in a shape is any length."""
         value = self.value(name)
         sizes = "" if shape is None else f" of shape {_shape(shape)}"
         words = "finite floats" if dtypes in ("d", "fd") else _KINDS.get(dtypes, "numbers")

@@ -27,16 +27,7 @@ Result = TypeVar("Result")
 def side_by_side(
     call: Callable[[Work], Result], works: Sequence[Work], n_jobs: int | None
 ) -> Generator[Result, None, None]:
-    """Results of the calls, in turn; those not yet begun are dropped where nobody wants more.
-
-    Threads gain where the calls leave Python's lock: in the core, in BLAS and in LAPACK.
-
-    Examples
-    --------
-    >>> from mercer._runtime.threads import side_by_side
-    >>> list(side_by_side(abs, [1, -2, 3], 2))
-    [1, 2, 3]
-    """
+    """Results of the calls, in turn; the end of the iteration drops calls not yet begun."""
     threads = min(n_threads(n_jobs), len(works))
     if threads <= 1:
         yield from map(call, works)
@@ -68,10 +59,7 @@ _BEFORE, _BEHIND = b"void (char *, int *, ", b" *, int *, int *)"  # and the mat
 
 
 def blas_threads(limit: int | None) -> AbstractContextManager[Any]:
-    """A context in which BLAS has at most so many threads; None leaves them as they are.
-
-    Libraries are looked for once: that takes milliseconds.
-    """
+    """A context in which BLAS has at most so many threads; None leaves them as they are."""
     return _libraries().limit(limits=limit, user_api="blas")
 
 
@@ -81,31 +69,17 @@ def _libraries() -> ThreadpoolController:
 
 
 def cholesky_in_place(matrix: NDArray) -> bool:
-    """Write Lᵀ over the upper triangle of the matrix L Lᵀ, C-contiguous float32 or float64.
+    """Write Lᵀ over the upper triangle of L Lᵀ, C-contiguous float32 or float64, without the GIL.
 
-    False if there is no such factor; the upper triangle is then spoilt. Other threads of Python go
-    on meanwhile, which SciPy's own function does not let them.
-
-    >>> import numpy as np
-    >>> matrix = np.array([[4.0, 2.0], [2.0, 5.0]])
-    >>> cholesky_in_place(matrix), np.triu(matrix)
-    (True, array([[2., 1.],
-           [0., 2.]]))
+    False if there is no such factor; the upper triangle is then spoilt.
     """
     return _in_place("potrf", matrix, 0)
 
 
 def inverse_in_place(matrix: NDArray) -> bool:
-    """Write the inverse of a positive definite matrix over it, C-contiguous float32 or float64.
+    """Write its inverse over a positive definite matrix, C-contiguous, without the GIL.
 
-    False if it is not positive definite to rounding; it is then spoilt. Other threads of Python go
-    on meanwhile.
-
-    >>> import numpy as np
-    >>> matrix = np.array([[4.0, 2.0], [2.0, 5.0]])
-    >>> inverse_in_place(matrix), (16 * matrix).round(6)
-    (True, array([[ 5., -2.],
-           [-2.,  4.]]))
+    False if it is not positive definite to rounding; it is then spoilt.
     """
     if not (_in_place("potrf", matrix, 0) and _in_place("potri", matrix)):
         return False
@@ -115,10 +89,7 @@ def inverse_in_place(matrix: NDArray) -> bool:
 
 
 def _in_place(name: str, matrix: NDArray, *flags: int) -> bool:
-    """Whether a routine of LAPACK for the upper triangle of the matrix ends well.
-
-    ``flags`` are those that SciPy's function has between the triangle and whether to overwrite it.
-    """
+    """True if a LAPACK routine for the upper triangle succeeds; ``flags`` follow the triangle."""
     if not matrix.flags.c_contiguous or matrix.shape[0] != matrix.shape[1]:
         raise ValueError("matrix must be square and C-contiguous.")
     name = {"f": "s", "d": "d"}[matrix.dtype.char] + name

@@ -137,10 +137,10 @@ def matrix(X: Any, name: str = "X") -> Matrix:
 
 
 def is_plain(X: Any, estimator: Any) -> bool:
-    """Whether scikit-learn's ``validate_data`` would return X as it is, and say nothing.
+    """True if scikit-learn's ``validate_data`` would return X as it is: 2 µs instead of 0.1 ms.
 
-    True of few rows in a C-ordered array of finite floats that has a column for each input of a
-    fitted estimator without names of columns. Its checks take 0.1 ms; this one takes 2 µs.
+    X is a C-ordered array of few rows of finite floats, a column per input of a fitted estimator
+    without names of columns.
     """
     return (
         type(X) is np.ndarray
@@ -177,10 +177,7 @@ def column_indices(columns: Any, n_columns: int, name: str = "columns") -> np.nd
 
 
 def check_reach(X: Any, limit: float) -> None:
-    """Refuse data so large that arguments of cosines overflow, which would make them NaN.
-
-    X is an array, on a device or not, or CSR.
-    """
+    """Raise for data, array or CSR, so large that arguments of cosines overflow to NaN."""
     values = X.data if is_sparse(X) else X
     if not values.size:
         return
@@ -281,11 +278,7 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
 
 
 def counted(weights: NDArray | None) -> NDArray | None:
-    """Weights as counts of rows: scaled up to their effective number if their sum is below it.
-
-    The effective number of rows is (sum of w)² / sum of w². Weights of at least 1 are not changed:
-    2 is the same as a row given twice. Of smaller weights, such as shares, the ratios matter alone.
-    """
+    """Weights, scaled up to their effective number, (Σw)² / Σw², if their sum is below it."""
     if weights is None:
         return None
     largest = weights.max()
@@ -294,11 +287,7 @@ def counted(weights: NDArray | None) -> NDArray | None:
 
 
 def as_counts(weights: NDArray, largest: float, total: float, squares: float) -> NDArray:
-    """``counted`` of some of the weights with this largest one.
-
-    ``total`` and ``squares`` are the sums of all w and w² in units of the largest, of which small
-    weights have no squares otherwise.
-    """
+    """``counted`` of some weights, by the largest of all and the sums of w and w² in its units."""
     rows = total / squares  # that the largest weight counts for at least
     return weights if rows <= largest else weights / largest * rows
 
@@ -312,10 +301,7 @@ def weighted_mean(values: NDArray, weights: NDArray | None) -> NDArray:
 def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
     """The group of every row of X as a number from 0 on, or None.
 
-    Raises
-    ------
-    ValueError, TypeError
-        In one sentence, for groups that do not sort, are missing, or are not one for each row.
+    A ValueError or TypeError for groups that do not sort, are missing, or are not one per row.
     """
     if groups is None:
         return None

@@ -53,7 +53,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
-    _machine: ClassVar[type[KernelMachine]]  # at the end of the pipeline, or this one:
+    _machine: ClassVar[type[KernelMachine]]  # up to TUNING.exact_rows rows; above, the next
     _local_machine: ClassVar[type[LocalKernelMachine]]
     _mean_model: ClassVar[type[MeanModel]]  # of two pipelines with local machines
     _target_kind: ClassVar[str]  # "continuous" or "classes"
@@ -95,10 +95,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     @with_callbacks
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
-        """Search, then fit to all rows; X is checked, y are targets or labels as given.
-
-        A MemoryError tells no remedy by settings of the parts, which are not the user's.
-        """
+        """Search, then fit to all rows of checked X with targets or labels as given."""
         try:
             with verbosity(checked_verbose(self.verbose)):
                 self._search_and_fit(X, y, goal)
@@ -276,7 +273,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _measured(
         self, search: Search, form: Form, found: tuple[NDArray, NDArray] | None, tol: float
     ) -> float:
-        """Take rows and responses of the final form for those held out; returns its tolerance."""
+        """Replace the held-out responses of the search by those of the final form.
+
+        Return the tolerance of its fit.
+        """
         if found is None:
             return tol
         rows, responses = found
@@ -304,10 +304,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         )
 
     def _has_model(self) -> bool:
-        """True if a kernel machine has coefficients, maybe of an interrupted fit.
-
-        A local machine whose first tree lacks leaves, which are constant, is none.
-        """
+        """True if coefficients exist; a local machine needs one tree with all leaves solved."""
         if not hasattr(self, "best_estimator_"):
             return False
         machine = self.kernel_machine_
@@ -330,7 +327,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         return LogTargetRegressor(estimator, evened(residuals[:, 0], weights))
 
     def _keep(self, search: Search) -> None:
-        """Make a table of what was tried, and calibrate by the held-out rows."""
+        """Make a table of the trials, and calibrate by the held-out rows."""
         records, names = search.records, Settings.__dataclass_fields__
         self.search_results_ = {
             "stage": np.array([r.stage for r in records], dtype=str),
@@ -370,10 +367,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         return {k: v for k, v in super().__getstate__().items() if k not in left_out}
 
     def _measure_inputs(self, X: Any, key: int) -> None:
-        """Set the shares of the input columns in distances, and rows that explain the model.
-
-        The rows are those of ``Recipe``'s first step, so that scales need not be inverted.
-        """
+        """Set the columns' shares in distances, and treated rows that explain the model."""
         sample = rows_of(X, shuffled(key, X.shape[0], TUNING.looked_rows, Slot.SHUFFLE))
         shares, self._background = [], []
         for pipeline in self._pipelines():
@@ -467,8 +461,7 @@ def counted_rows(
 ) -> tuple[Any, NDArray, NDArray | None, NDArray | None]:
     """The rows of X and y with a weight above 0, their weights and their groups.
 
-    Weights, multiplied by those of the classes, have a mean of 1, or are None where all are equal;
-    groups are numbers from 0 on.
+    Weights, times those of the classes, have mean 1; None if all are equal. Groups start at 0.
     """
     weights, groups = check_weights(sample_weight, X), group_codes(groups, X)
 

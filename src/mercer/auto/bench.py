@@ -37,32 +37,16 @@ class _Targets:
 
 @dataclass(frozen=True)
 class Bench:
-    """Parts of the rows of a table, on which settings are fitted and judged.
-
-    Parameters
-    ----------
-    goal : Numbers or Classes
-    judge : Judge
-        Of responses to the rows held out.
-    parts : sequence of Part or LeafPart
-        Rows to fit and rows to hold out, in one or several ways.
-    n_rows : int
-        Rows that the final model is fitted to, or a leaf of it.
-    held : ndarray of shape (h,)
-        Rows held out, each once.
-    places : ndarray or None
-        Place in ``held`` of each held-out row of the parts; None if parts hold out other rows.
-    most_fitted : int
-        Most rows that a trial can fit.
-    """
+    """Parts of the rows of a table, on which settings are fitted and judged."""
 
     goal: Numbers | Classes
     judge: Judge
-    parts: Sequence[Part | LeafPart]
-    n_rows: int
-    held: NDArray
+    parts: Sequence[Part | LeafPart]  # rows to fit and rows to hold out, in one or several ways
+    n_rows: int  # fitted by the final model, or by a leaf of it
+    held: NDArray  # (h,) rows held out, each once
+    # of each held-out row of the parts in held; None if parts hold out other rows
     places: NDArray | None
-    most_fitted: int
+    most_fitted: int  # most rows that a trial can fit
 
     @classmethod
     def of_rows(
@@ -119,11 +103,7 @@ class Bench:
         tol: float,
         n_jobs: int | None,
     ) -> list[Outcome]:
-        """Outcomes of exact machines of one gamma on all rows to fit, whose ridges share products.
-
-        Targets are under the transform of the settings alone. ``tol`` is the relative residual of
-        the iterations.
-        """
+        """Outcomes of exact machines of one gamma on all rows to fit; ridges share products."""
         for part in self.parts:
             part.prepare(group)
         start, n_rows = time.perf_counter(), self.most_fitted

@@ -17,28 +17,18 @@ __all__ = ["Conformal"]
 class Conformal:
     """Split-conformal bounds: a score that a given share of new rows does not exceed.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (m, ...)
-        Of held-out rows, sorted along the first axis.
-
-    References
-    ----------
     Vovk, Gammerman and Shafer, Algorithmic learning in a random world, 2005.
     """
 
-    scores: NDArray
+    scores: NDArray  # (m, ...) of held-out rows, sorted along the first axis
 
     @classmethod
     def of(cls, scores: NDArray, weights: NDArray | None = None) -> Conformal:
-        """From scores in any order; of weights, as many scores are kept as these are worth."""
+        """From scores in any order; weighted scores are resampled to their effective number."""
         return cls(np.sort(evened(scores, weights), axis=0))
 
     def bound(self, coverage: float) -> NDArray:
-        """The least bound that new rows keep with a probability of at least ``coverage``.
-
-        Infinite where there are too few held-out rows for that.
-        """
+        """The least bound kept with probability ``coverage``; infinite for too few rows."""
         if not 0 < real_number(coverage, "coverage") < 1:
             raise ValueError(f"coverage must be above 0 and below 1; got {coverage!r}.")
         place = int(np.ceil(coverage * (len(self.scores) + 1) - 1e-9))

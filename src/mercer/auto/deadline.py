@@ -9,13 +9,7 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """A callback of scikit-learn's that stops a fit after an iteration that ends too late.
-
-    Parameters
-    ----------
-    end : float
-        Of ``time.perf_counter()``.
-    """
+    """A callback of scikit-learn's that stops a fit after ``end``, a time of ``perf_counter()``."""
 
     def __init__(self, end: float):
         self.end = end

@@ -43,30 +43,19 @@ STEPS = ("preparer", "scaler", "model")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Builder of pipelines with the settings that a search has chosen.
+    """Builder of pipelines with the settings that a search has chosen."""
 
-    Parameters
-    ----------
-    machine, local_machine : classes of estimators
-        At the end of a pipeline: of all rows together, and of leaves.
-    target : {"continuous", "classes"}
-    key : int
-        Seed of all random numbers.
-    n_jobs, device :
-        Of the estimators.
-    """
-
-    machine: type[KernelMachine]
-    local_machine: type[LocalKernelMachine]
-    target: str
-    key: int
+    machine: type[KernelMachine]  # last step of a pipeline of all rows together
+    local_machine: type[LocalKernelMachine]  # last step of a pipeline of leaves
+    target: str  # "continuous" or "classes"
+    key: int  # seed of all random numbers
     n_jobs: int | None
     device: Any
 
     def tol(self, search: Search, form: Form, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.
 
-        ``n`` is the number of rows of the final fit if these errors are those of a model of fewer.
+        ``n`` is the number of rows of the final fit if the errors are of a model of fewer rows.
         """
         rough, choice = self._rough(form), search.choice
         if choice is None:
@@ -82,11 +71,7 @@ class Recipe:
     def pipeline(
         self, settings: Settings, n: int, form: Form, tol: float, place: int = 0
     ) -> Pipeline:
-        """Unfitted pipeline for n rows.
-
-        Pipelines that share trees differ in ``place``, a part of the seed, alone: tables are
-        prepared once for all of them.
-        """
+        """Unfitted pipeline for n rows; those that share trees differ in ``place``, of the seed."""
         seed = int((self.key + place) % 2**31)
         scaler = GradientScaler(
             settings.power,
@@ -265,8 +250,7 @@ def fit_rows(
 ) -> None:
     """Fit an estimator of pipelines to all rows or some, by their weights and groups.
 
-    Scales are not learned from the rows of ``shared``, so that its first solution knows nothing of
-    their targets.
+    Scales are not learned from rows of ``shared``, which its first solution must not know.
     """
     weights, groups = goal.weights, goal.groups
     if rows is not None:

@@ -22,10 +22,9 @@ def fine_rows(n: int, seconds_left: float = np.inf) -> int:
 
 
 def other_views(search: Standing) -> Waves:
-    """The best settings, and those with other scales at their gamma.
+    """Try the best settings with other scales at their gamma; return the best record per view.
 
-    Few rows favour scales that turn inputs: they leave less to be learned. Returns the best record
-    of each view that is not far behind the best, the best first.
+    Few rows favour scales that turn inputs. Views far behind the best are left out.
     """
     if search.best is None:
         return []
@@ -92,10 +91,7 @@ def closer(search: Standing) -> Waves:
 
 
 def _moved(settings: Settings, factor: float) -> Waves:
-    """Best record at another gamma, with ridges that go with it; None if none converges.
-
-    A factor of 1 is one of weaker ridges.
-    """
+    """Best record at ``factor`` times the gamma; 1 weakens the ridges. None if none converges."""
     step = TUNING.end_ridge_step if factor > 1 else 1 / TUNING.end_ridge_step
     path = _path(replace(settings, gamma=settings.gamma * factor, ridge=settings.ridge * step))
     if factor == 1:

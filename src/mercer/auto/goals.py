@@ -35,20 +35,11 @@ class Encoding:
 class _Goal:
     """Targets of the rows of a table, their encodings, and the weights of the rows.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n,) or None
-        Positive, with a mean of 1; None counts all rows alike.
-    groups : ndarray of int64 of shape (n,) or None
-        Of rows that are fitted, or held out, together; None where every row stands by itself.
-
-    Attributes
-    ----------
-    times : ndarray of int64 of shape (n,) or None
-        Ranks in time, of which the last are held out; None holds out rows of any time.
+    ``weights`` (n,) are positive with mean 1; None weighs all rows alike. Rows of one of the
+    ``groups`` (n,) are fitted, or held out, together; None: every row is a group.
     """
 
-    times: NDArray[np.int64] | None = None
+    times: NDArray[np.int64] | None = None  # (n,) ranks in time, the last held out; None: any
 
     def __init__(self, weights: NDArray | None, groups: NDArray | None):
         self.weights, self.groups = weights, groups
@@ -107,7 +98,7 @@ class Numbers(_Goal):
         self.variance = np.where(variance > 0, variance, 1.0)
 
     def strata(self) -> NDArray | None:
-        """Classes of which every part of the rows has its share, if there are any."""
+        """Labels for stratified splits; None for regression."""
         return None
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
@@ -117,7 +108,7 @@ class Numbers(_Goal):
             yield self._encoded("log", self.shift.forward(self.y[rows]), rows, alike=False)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """The responses to these rows that would be right."""
+        """Responses to these rows of a model without error."""
         if transform == "log" and self.shift is not None:
             return self.shift.forward(self.y[rows])
         return self.y[rows]
@@ -166,7 +157,7 @@ class Classes(_Goal):
         self.shift: Any = None
 
     def strata(self) -> NDArray | None:
-        """Classes of which every part of the rows has its share, if there are any."""
+        """Labels for stratified splits; None for regression."""
         return self.labels
 
     def has_all_classes(self, rows: NDArray) -> bool:
@@ -177,7 +168,7 @@ class Classes(_Goal):
         yield self._encoded("identity", self.truth(rows, "identity"), rows, alike=True)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """The responses to these rows that would be right."""
+        """Responses to these rows of a model without error."""
         return signs(self.labels[rows], self.n_classes).reshape(len(rows), -1)
 
     def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:

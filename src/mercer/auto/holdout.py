@@ -24,10 +24,9 @@ _STRIP = 512  # columns of a symmetric matrix that are copied together
 def relative_error(
     goal: Numbers | Classes, rows: NDArray, responses: NDArray, transform: str
 ) -> float:
-    """Root mean squared error of responses (h, k) to held-out rows, in units of the spread.
+    """Root mean squared error of responses (h, k), in units of the spread of the targets.
 
-    The least one of several numeric targets, each of which is solved as well as it is learned;
-    classes are pooled, as they compete.
+    The least one of several numeric targets; classes are pooled, as they compete.
     """
     truth, weights = goal.truth(rows, transform), goal.weights_of(rows)
     errors = np.atleast_1d(weighted_mean(np.square(truth - responses), weights))
@@ -42,19 +41,8 @@ def relative_error(
 def final_tol(rough: float, error: float, growth: float = 1.0) -> float:
     """Relative residual at which a final fit ends: at most a tenth of the held-out error.
 
-    Parameters
-    ----------
-    rough : float
-        Tolerance that serves where errors are large.
-    error : float
-        Relative error of a model on held-out rows.
-    growth : float, default=1.0
-        Rows of the final fit per row of that model.
-
-    Examples
-    --------
-    >>> final_tol(0.02, error=0.5), final_tol(0.02, error=0.01, growth=4.0)
-    (0.02, 0.0005)
+    ``rough`` serves where errors are large, ``error`` is the relative error of a model on held-out
+    rows, and ``growth`` the rows of the final fit per row of that model.
     """
     return float(
         max(min(rough, TUNING.error_share * error * growth**-TUNING.error_power), TUNING.least_tol)
@@ -88,26 +76,8 @@ def leave_one_out(
     """Responses (n, k) of an exact kernel machine with an intercept to each row left out in turn.
 
     With A = K + ridge S⁻¹ and G = A⁻¹ − A⁻¹ 1 1ᵀ A⁻¹ / (1ᵀ A⁻¹ 1), coefficients are a = G y and
-    the error of a row that is left out is aᵢ / Gᵢᵢ.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        Kernel K of the rows; overwritten.
-    target : ndarray of shape (n, k)
-    ridge : float
-    weights : ndarray of shape (n,) or None
-        The diagonal of S, above 0.
-
-    Returns
-    -------
-    ndarray of shape (n, k), or None if A has no factor
-
-    Examples
-    --------
-    >>> x = np.arange(4.0)[:, None]
-    >>> leave_one_out(np.exp(-((x - x.T) ** 2)), np.ones((4, 1)), 0.1, None).round(9).ravel()
-    array([1., 1., 1., 1.])
+    the error of a row that is left out is aᵢ / Gᵢᵢ. ``matrix`` K (n, n) is overwritten; the
+    weights, diagonal of S, are above 0. None if A has no factor.
     """
     matrix[np.diag_indices(len(matrix))] += ridge if weights is None else ridge / weights
     try:

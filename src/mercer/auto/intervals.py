@@ -24,7 +24,7 @@ from mercer.preparation.gaps import new_gaps
 __all__ = ["MOST_ROWS", "HeldErrors", "Spread", "at_least_0", "checked_quantiles", "unknown_rows"]
 
 _LEAST_ROWS = 60  # held-out rows from which sizes of errors are learned
-MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
+MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # most rows, and rows × inputs, used to fit error sizes
 _FOLDS = 3
 _GAMMA = 0.2  # of the Laplacian kernel, for inputs whose median distance is 1
 _RIDGES = (1.0, 4.0, 16.0)
@@ -39,28 +39,17 @@ _COVERAGE = 0.9  # of the intervals that are judged
 class Spread:
     """The law of errors: that of their scores, multiplied by a size that depends on the row.
 
-    A kernel machine learns log |error| of held-out rows, from their inputs and predictions; the
-    size of a row is the exponential of what it says. Scores are errors in units of sizes by
-    machines that have not seen them. Where sizes make intervals no better they are 1 for all rows.
+    A kernel machine learns log |error| of held-out rows from their inputs and predictions; its
+    exponential is the size of a row. Scores are errors in units of sizes by machines that have not
+    seen the row. Where sizes make intervals no better they are 1 for all rows.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (m, k)
-        Errors in units of their size, sorted along the first axis; signed.
-    machine : KernelRegressor or None, default=None
-        Of log sizes; None where all are 1.
-    unit : float, default=1.0
-        What predictions are divided by to be an input of the machine.
-
-    References
-    ----------
     Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, Distribution-free predictive inference for
     regression, JASA 2018: errors in units of an estimate of their size.
     """
 
-    scores: NDArray
-    machine: KernelRegressor | None = field(default=None, repr=False)
-    unit: float = 1.0
+    scores: NDArray  # (m, k) errors in units of their size, signed, sorted along the first axis
+    machine: KernelRegressor | None = field(default=None, repr=False)  # of log sizes; None: all 1
+    unit: float = 1.0  # divides predictions to make them an input of the machine
 
     @classmethod
     def fitted(
@@ -71,18 +60,11 @@ class Spread:
         weights: NDArray | None = None,
         n_jobs: int | None = None,
     ) -> Spread:
-        """From rows that were held out, in random order.
+        """Fit to held-out rows in random order.
 
-        Parameters
-        ----------
-        rows : array of shape (l, d) or None
-            The first of them, in scales in which their median distance is about 1; None gets one
-            size for all.
-        responses, errors : ndarray of shape (m, k)
-            Predictions of models that have not seen the rows, and targets minus these.
-        weights : ndarray of shape (m,), default=None
-            Positive.
-        n_jobs : int or None, default=None
+        ``responses`` and ``errors`` (m, k) are predictions of models that have not seen the rows,
+        and targets minus predictions. ``rows`` (l, d) are the first of the rows, in scales that
+        make their median distance about 1; None gives one size for all.
         """
         even = cls(np.sort(evened(errors, weights), axis=0))
         m, k = errors.shape
@@ -114,10 +96,7 @@ class Spread:
         return np.exp(logs.astype(np.float64))
 
     def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores below which new ones lie with these probabilities, (q, k).
-
-        Infinite where there are too few rows to tell.
-        """
+        """Quantiles (q, k) of new scores at these levels; infinite where rows are too few."""
         m = len(self.scores)
         ranks = np.arange(1, m + 1) / (m + 1)  # the i-th score lies above a share i / (m + 1)
         first, last = (ranks[0], ranks[-1]) if m else (0.5, 0.5)
@@ -141,22 +120,12 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class HeldErrors:
-    """Errors on rows held out, in random order, from which their law is learned when asked for.
+    """Errors on held-out rows in random order; ``Spread`` is fitted to them on demand."""
 
-    Parameters
-    ----------
-    responses, errors : ndarray of shape (m, k)
-        Predictions of models that have not seen the rows, and targets minus these.
-    weights : ndarray of shape (m,), default=None
-        Positive.
-    rows : ndarray of shape (l, d), default=None
-        The first of the rows, as a kernel sees them; None where their errors have one size.
-    n_jobs : int or None, default=None
-    """
-
-    responses: NDArray
-    errors: NDArray
-    weights: NDArray | None = None
+    responses: NDArray  # (m, k) predictions of models that have not seen the rows
+    errors: NDArray  # (m, k) targets minus predictions
+    weights: NDArray | None = None  # (m,) positive
+    # (l, d) the first, as a kernel sees them; None: one size
     rows: NDArray | None = field(default=None, repr=False)
     n_jobs: int | None = None
 
@@ -189,7 +158,7 @@ class HeldErrors:
 
     @property
     def targets(self) -> Spread:
-        """The law of the targets of the held-out rows, for rows of which nothing is known."""
+        """The law of the held-out targets themselves, for rows without known cells."""
         return Spread(np.sort(evened(self.responses + self.errors, self.weights), axis=0))
 
     def _check_state(self) -> None:
@@ -252,7 +221,7 @@ def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:
 
 
 def _with_responses(rows: NDArray, responses: NDArray, unit: float) -> NDArray[np.float32]:
-    """Rows with their predictions as one more input: errors often grow with what is predicted."""
+    """Rows with their predictions as one more input: errors often grow with them."""
     return np.column_stack([rows, responses / unit]).astype(np.float32)
 
 
@@ -277,10 +246,7 @@ def _learned(inputs: NDArray, logs: NDArray, n_jobs: int | None) -> tuple[NDArra
 
 
 def _interval_score(errors: NDArray, sizes: NDArray) -> float:
-    """Mean width of intervals plus what targets outside of them lie off, by the tail's weight.
-
-    Gneiting and Raftery (2007): the least one is that of the true quantiles.
-    """
+    """Mean interval width plus misses weighted by the tail (Gneiting and Raftery 2007)."""
     tail = 0.5 * (1 - _COVERAGE)
     low, high = np.quantile(errors / sizes, [tail, 1 - tail])
     outside = np.maximum(low * sizes - errors, 0) + np.maximum(errors - high * sizes, 0)

@@ -26,18 +26,8 @@ def landmarks_for(
 ) -> Landmarks | None:
     """The landmarks that suit n rows, or as many as there is time and memory for.
 
-    Parameters
-    ----------
-    n, n_inputs : int
-    seconds_left : float
-        Infinite where there is no limit.
-    trial_seconds : float
-        What a trial took.
-
-    Returns
-    -------
-    Landmarks or None
-        None where there is no time, or no memory, for as many as a trial has.
+    ``trial_seconds`` is the duration of a trial. None without time, or memory, for as many
+    landmarks as a trial has.
     """
     most = int(TUNING.landmark_work / (float(n) * max(n_inputs, TUNING.full_columns)))
     count = max(min(most, int(TUNING.landmarks_per_root * np.sqrt(n))), TUNING.trial_landmarks)

@@ -31,17 +31,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A record, the responses to the rows held out, and the loss of each of them.
-
-    Of a scorer there are losses of blocks of rows, by a function that takes its time.
-    """
+    """A record, held-out responses and the loss of each row, or of blocks of rows for a scorer."""
 
     record: Record
     responses: NDArray
     losses: NDArray | Callable[[], NDArray]
 
     def compared(self) -> NDArray:
-        """Losses whose differences to those of another outcome tell whether chance made them."""
+        """Losses per row or block, whose paired differences test another outcome for chance."""
         return self.losses() if callable(self.losses) else self.losses
 
     def is_surely_less(self, other: Outcome) -> bool:
@@ -52,16 +49,7 @@ class Outcome:
 
 
 class Stage:
-    """The best outcomes on one set of held-out rows: of every kernel, transform and kind of scales.
-
-    Parameters
-    ----------
-    name : str
-    n_rows : int
-        Rows that the final model is fitted to, or a leaf of it.
-    classes : bool
-        Whether the targets are classes.
-    """
+    """The best outcomes on one set of held-out rows, of every kernel, transform and scales."""
 
     def __init__(self, name: str, n_rows: int, classes: bool):
         self.name, self.n_rows, self.classes = name, n_rows, classes
@@ -85,16 +73,13 @@ class Stage:
         return self._outcomes[settings]
 
     def best_like(self, settings: Settings) -> Outcome | None:
-        """The best outcome of settings that differ from these in gamma and ridge at most."""
+        """Best outcome of settings with any gamma and ridge, else equal."""
         return self._of_view.get(_view(settings))
 
     def partner(
         self, loss: Callable[[NDArray, str], float]
     ) -> tuple[Settings, NDArray] | tuple[None, None]:
-        """Settings whose responses' mean with the leader's is best, and that mean; or None.
-
-        ``loss`` is that of responses to targets of a transform.
-        """
+        """Settings whose mean response with the leader's is best, and that mean; or None."""
         best: tuple[Settings, NDArray] | tuple[None, None] = None, None
         leader = self.leader
         if leader is None:
@@ -166,13 +151,13 @@ def _view(settings: Settings) -> Settings:
 
 
 def _fanciness(settings: Settings) -> int:
-    """Steps that settings are away from those that serve most tables, but for their scales."""
+    """Count of choices other than the plain ones of most tables, scales apart."""
     plain = settings.kernel in ("laplacian", "linear")
     return (not plain) + (settings.transform != "identity")
 
 
 def _is_learned(settings: Settings) -> bool:
-    """Whether scales are those of a kernel machine."""
+    """True if scales come from another model than random cosines."""
     return settings.scales != "cosines"
 
 
@@ -183,10 +168,7 @@ def _is_smooth(settings: Settings) -> bool:
 def promising(
     losses: dict[Settings, Record], groups: list[Settings], most: dict[str, int], near: float
 ) -> list[Settings]:
-    """The best groups of each kernel, the best first; the Gaussian only if it is near the best.
-
-    Few rows favour smooth kernels, so the Laplacian is not given up early.
-    """
+    """The best groups of each kernel, the best first; the Gaussian only if it is near the best."""
     ranked = sorted(groups, key=lambda group: rank_loss(losses[group]))
     enough = near * rank_loss(losses[ranked[0]]) if ranked else 0.0
     kept: list[Settings] = []
@@ -205,10 +187,7 @@ def better(record: Record | None, other: Record | None) -> Record | None:
 
 
 def rank_loss(record: Record) -> float:
-    """The loss with the handicaps of transformed targets and of smooth kernels.
-
-    The latter gain less from rows still to come.
-    """
+    """The loss with the handicaps of transformed targets and of smooth kernels."""
     settings = record.settings
     handicap = TUNING.transform_margin * (settings.transform != "identity")
     return record.loss * (1 + handicap + TUNING.gaussian_margin * (settings.kernel == "gaussian"))

@@ -23,10 +23,10 @@ _TELLING = 0.98  # R² or area under the ROC curve on the other half
 
 
 def warn_of_leaks(model: Any, X: Any, y: NDArray, key: int) -> None:
-    """Warn of one column of a table with names that explains nearly all of the target by itself.
+    """Warn of one named column that explains nearly all of the target by itself.
 
-    A decision tree of each of the columns with the largest shares is fitted to half of some rows
-    and judged on the other half, by R² or, of two classes, the area under the ROC curve.
+    A tree of each column of a large share is fitted to half of some rows; R² or the area under the
+    ROC curve on the other half decides.
     """
     names = getattr(model, "feature_names_in_", None)
     n, d = X.shape

@@ -41,16 +41,9 @@ def cut_for(
 ) -> Cut:
     """The leaves and trees that suit n rows, or the best that there is time for.
 
-    Parameters
-    ----------
-    n, n_inputs : int
-    worth : float
-        Rows of the whole table that a row of a leaf is worth. Leaves are to be worth as many as the
-        exact machine would take, or more rows could do harm. Infinite where nobody knows.
-    seconds_left : float
-        Infinite where there is no limit.
-    leaf_seconds, leaf_rows :
-        What a leaf of so many rows took, divided by the threads at work.
+    ``worth`` is the number of rows of the whole table that equal a row of a leaf, infinite if
+    unknown: leaves shall be worth the rows of the exact machine, or more rows could do harm. A leaf
+    of ``leaf_rows`` rows took ``leaf_seconds``, divided by the threads at work.
     """
     work = TUNING.leaf_work * max(1.0, n_inputs / TUNING.wide_leaf_inputs) ** 0.5
     leaf_size = int(np.clip(np.sqrt(work / n), *TUNING.leaf_rows))
@@ -76,10 +69,9 @@ def trial_leaves(leaf_size: int) -> tuple[int, int]:
 
 
 def worth(of_leaf: float, of_few: float, of_more: float) -> float:
-    """Rows of the whole table that a row of a leaf is worth, by losses.
+    """Rows of the whole table that a row of a leaf is worth, by a power law of three losses.
 
-    That of as many rows of the whole table, and of four times as many, tell with which power of the
-    rows the loss falls, and so how many would reach that of a leaf.
+    ``of_few`` is the loss of as many rows of the table, ``of_more`` that of four times as many.
     """
     if not of_few > of_more > 0 < of_leaf:
         return 1.0 if of_leaf >= of_few else np.inf

@@ -24,7 +24,7 @@ _TOGETHER = 2**23  # numbers that the rows of machines solved together hold, at 
 
 @dataclass(frozen=True)
 class Machine:
-    """An exact kernel machine: the rows it is fitted to, and those it answers for."""
+    """An exact kernel machine: rows to fit, and rows to predict."""
 
     gamma: float
     fitted: Any  # (m, d), an array or CSR of float32
@@ -36,20 +36,11 @@ class Machine:
 def exact_responses(
     kernel: str, machines: Iterable[Machine], ridges: Sequence[float], threads: int
 ) -> Iterator[list[NDArray[np.float64] | None]]:
-    """Responses of every machine to its held rows, (h, k) for every ridge.
+    """Responses of every machine to its held rows, (h, k) for every ridge; None without a factor.
 
-    They are None where the matrix has no factor. Machines are made, and forgotten, a number at a
-    time: the core solves these together, one on each thread.
-
-    Parameters
-    ----------
-    kernel : str
-        "laplacian" or "gaussian".
-    machines : iterable of Machine
-        All with the same number k of targets.
-    ridges : sequence of float
-    threads : int
-        They change no bit.
+    Machines have the same number k of targets and a "laplacian" or "gaussian" kernel. The core
+    solves ``threads`` of them together, one per thread, and drops them before the next ones;
+    threads change no bit.
     """
     for batch in _batches(machines):
         is_dense = not any(sparse.issparse(machine.fitted) for machine in batch)
@@ -83,7 +74,7 @@ def _batches(machines: Iterable[Machine]) -> Iterator[list[Machine]]:
 def _in_core(
     kernel: str, machines: Sequence[Machine], ridges: Sequence[float], threads: int
 ) -> list[list[NDArray[np.float64] | None]]:
-    """Responses by factors in float32, refined; None where these do not serve."""
+    """Responses by factors in float32, refined; None where float32 is too short."""
     # From the middle one on: its factor also serves for ridges that are near.
     from_middle = np.argsort(np.abs(np.log(ridges) - np.log(ridges).mean()), kind="stable")
     factors = [machine.gamma ** _ROOT[kernel] for machine in machines]
@@ -120,10 +111,7 @@ def _in_core(
 
 
 def _stacked(rows: Sequence[NDArray], factors: Sequence[float]) -> NDArray[np.float32]:
-    """Rows of all machines below each other, multiplied so that gamma is 1 for all.
-
-    Columns of zeros, which no distance feels, stand for those that some parts of a table lack.
-    """
+    """Rows of all machines below each other, scaled to gamma 1; absent columns become zeros."""
     ends = np.cumsum([len(own) for own in rows])
     stack = np.zeros((ends[-1], max(own.shape[1] for own in rows)), dtype=np.float32)
     for own, end, factor in zip(rows, ends, factors, strict=True):

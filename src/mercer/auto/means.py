@@ -81,7 +81,7 @@ class MeanModel(Checked, BaseEstimator):
         return self
 
     def _can_average(self, pipelines: Any) -> bool:
-        """Whether these are pipelines, at least one, with a machine of the kind at their ends."""
+        """True for one or more pipelines that end in a machine of the right kind."""
         if not isinstance(pipelines, (list, tuple)) or not pipelines:
             return False
         return all(_ends_in(pipeline, self._machine) for pipeline in pipelines)
@@ -103,11 +103,7 @@ class MeanModel(Checked, BaseEstimator):
 
 
 def answer(estimator: Any, method: str, X: Any) -> NDArray:
-    """Result of a method for rows; calls the steps of a pipeline one by one.
-
-    scikit-learn's own way through them looks at all of their settings, which takes longer than a
-    row. Each step sees for itself that it is fitted.
-    """
+    """Result of a method for rows; calls a pipeline's steps without the checks of its class."""
     if type(estimator) is Pipeline:
         for _, step in estimator.steps[:-1]:
             X = X if step is None or step == "passthrough" else step.transform(X)
@@ -122,10 +118,7 @@ def tree_count(pipeline: Pipeline) -> int:
 
 
 class _Treatment:
-    """A fitted preparer and the rows it makes, for the next pipeline if that begins with its like.
-
-    To treat a large table takes about as long as to solve the leaves of one of its trees.
-    """
+    """A fitted preparer and its rows, for the next pipeline if it begins with an equal preparer."""
 
     def __init__(self) -> None:
         self.preparer: TablePreparer | None = None
@@ -255,7 +248,7 @@ class MeanClassifier(ClassifierMixin, MeanModel):
 
     @property
     def classes_(self) -> NDArray:
-        """Sorted classes, those of every pipeline."""
+        """Sorted classes of every pipeline."""
         classes: NDArray = self.pipelines_[0].classes_
         return classes
 

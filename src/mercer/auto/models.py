@@ -220,10 +220,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         return self._at_scores(X, lambda spread: np.stack([-reach, reach]), even=True)
 
     def _at_scores(self, X: Any, found: Callable[[Spread], NDArray], even: bool = False) -> NDArray:
-        """Targets at some scores (q, k) of their errors, (n, q) or (n, k, q); sizes are 1 if even.
+        """Targets (n, q) or (n, k, q) at scores (q, k) of their errors; ``even``: all sizes are 1.
 
-        For logarithms of targets so are the errors. Rows of which nothing is known have the scores
-        of the targets themselves.
+        Errors are of logarithms where the targets are. Unknown rows get the scores of the targets.
         """
         X = checked_table(self, X, reset=False)
         estimator = self.best_estimator_

@@ -34,17 +34,8 @@ _LEAST_GAIN = 0.05  # of the variance: smaller differences are due to the day as
 def time_codes(X: Any, column: Any) -> NDArray[np.int64]:
     """Ranks (n,) of the rows of a table by one of its columns, from 0 on; equal cells share one.
 
-    Parameters
-    ----------
-    X : frame, array or CSR of shape (n, d)
-    column : str or int
-        Name of a column of a frame, or place of a column of an array.
-
-    Raises
-    ------
-    ValueError, TypeError
-        In one sentence, if there is no such column, or its cells have no order, are missing or are
-        all equal.
+    ``column`` is a name in a frame or a place in an array. A ValueError or TypeError if there is no
+    such column, or its cells have no order, are missing or are all equal.
     """
     place, names = _place(X, column), column_names(X)
     if sparse.issparse(X):
@@ -119,7 +110,7 @@ def warn_of_order(search: Search) -> None:
 
 
 def _ratio(search: Search, rows: NDArray[np.int64], times: NDArray) -> float:
-    """Squared error of late rows, fitted to earlier ones, over that fitted to rows of any time.
+    """Squared error at late rows of a model of earlier rows over that of a model of any rows.
 
     1 if chance may have made the difference.
     """
@@ -147,10 +138,7 @@ def _sampled(early: NDArray, late: NDArray, m: int) -> NDArray:
 
 
 def _losses(search: Search, rows: list[tuple[NDArray, NDArray]]) -> NDArray[np.float64]:
-    """Losses at held-out rows of exact machines in the best settings of the first rungs.
-
-    NaN if a matrix has no factor.
-    """
+    """Held-out losses of exact machines in the first rungs' best settings; NaN without a factor."""
     goal, settings = search.goal, search.finalists[0]
     parts = [replace(search.parts[0], fitted=fitted, held=held) for fitted, held in rows]
     bench = Bench.of_rows(goal, Judge(goal), parts, search.whole.n_rows)

@@ -36,7 +36,7 @@ _HELD_SHARE = 0.2  # of the rows: the latest ones, which are held out by time
 
 @dataclass
 class Part:
-    """A way to hold rows out: the tables of both sides, treated and scaled when asked for."""
+    """A way to hold rows out: the tables of both sides, treated and scaled on first use."""
 
     table: Any
     y: Any
@@ -53,10 +53,7 @@ class Part:
 
     @property
     def leaf_rows(self) -> NDArray[np.int64]:
-        """Rows of the table that leaves are cut from: those to fit and, by a rule, those held out.
-
-        Without a rule a leaf holds out rows of its own.
-        """
+        """Rows that leaves are cut from: those to fit and, by a rule, those held out."""
         return np.concatenate([self.fitted, self.held]) if self.has_rule else self.fitted
 
     @property
@@ -77,7 +74,7 @@ class Part:
         return self._once(treatment, lambda: self._prepared(*treatment))
 
     def prepare(self, settings: Settings) -> None:
-        """Treat rows and learn scales now rather than when they are asked for."""
+        """Treat rows and learn scales ahead of their first use."""
         self.scales(settings)
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
@@ -132,7 +129,7 @@ class Part:
         return _short(fitted), _short(held)
 
     def columns(self) -> tuple[Columns, Columns]:
-        """The columns of the rows to fit and of those to predict, read once for all treatments."""
+        """The columns of the rows of both sides, read once for all treatments."""
         both: tuple[Columns, Columns] = self._once("columns", self._columns)
         return both
 
@@ -178,7 +175,7 @@ class LeafPart:
         return self.whole.leaf_rows[self.held_places]
 
     def prepare(self, settings: Settings) -> None:
-        """Treat rows and learn scales now rather than when they are asked for."""
+        """Treat rows and learn scales ahead of their first use."""
         self.whole.prepare(settings)
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
@@ -242,10 +239,7 @@ def spread_out(leaves: list[LeafPart], n_rows: int) -> LeafPart:
 
 
 def scale_rows(n: int) -> int:
-    """Number of rows, of n, that the scales of trials are learned from.
-
-    Scales of few rows are noisy, those of classes above all.
-    """
+    """Number of rows, of n, for the scales of trials; scales of few rows are noisy."""
     if n <= TUNING.many_scale_rows:
         return TUNING.scale_rows
     return min(max(TUNING.scale_rows, n // TUNING.scale_share), TUNING.most_scale_rows)
@@ -265,8 +259,7 @@ def splits(
 ) -> list[tuple[NDArray, NDArray]]:
     """Rows to fit and rows to hold out: one part of many rows, or each fifth of few in turn.
 
-    Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
-    By time there is one part, of the last fifth.
+    Rows are in random order, classes mixed evenly; by time the last fifth is held out, once.
     """
     order = np.argsort(random_order(key, n))
     n_folds = min(TUNING.folds, n)
@@ -301,20 +294,8 @@ def later_rows(
     """Masks of the rows to fit and of the rows to hold out, about the last fifth; ties share one.
 
     Of groups, the latest ones are held out, about a fifth of the rows: their rows before the cut,
-    and the rows of all others after it, are on neither side.
-
-    Parameters
-    ----------
-    times : ndarray of int64 of shape (n,)
-        Ranks from 0 on, at least two.
-    groups : ndarray of int64 of shape (n,), default=None
-        From 0 on, at least two.
-
-    Examples
-    --------
-    >>> fitted, held = later_rows(np.array([0, 2, 1, 0, 2, 1, 0, 0, 1, 1]))
-    >>> np.flatnonzero(held)
-    array([1, 4])
+    and the rows of all others after it, are on neither side. Times are ranks from 0 on; there are
+    at least two ranks, and two groups.
     """
     n = len(times)
     n_until = np.cumsum(np.bincount(times))[:-1]  # rows up to each time but the last
@@ -335,16 +316,8 @@ def folds_of_groups(
 ) -> NDArray[np.int64]:
     """The fold of every row: rows of a group share one, and folds are alike as far as groups allow.
 
-    Parameters
-    ----------
-    groups : ndarray of int64 of shape (n,)
-        From 0 on, at least two of them.
-    strata : ndarray of shape (n,) or None
-        Classes of which every fold has its share, as far as groups allow.
-    n_folds : int
-        As many are made at most, and two at least.
-    key : int
-        Decides which groups come together.
+    At least two groups make between two and ``n_folds`` folds, each with its share of every class
+    of ``strata`` as far as groups allow; the key decides which groups come together.
     """
     n, n_groups = len(groups), int(groups.max()) + 1
     n_folds = min(n_folds, n_groups)

@@ -24,17 +24,10 @@ _TASKS = 6  # of a fit, at most: five stages of the search, and the final fit
 
 
 class Monitor:
-    """Follows a search and the final fit.
+    """Follows a search and the final fit for the callbacks of ``model``; without one, for the log.
 
-    A callback may stop what it follows: the search after a trial or a stage, the final fit after an
-    iteration. The model is then the best one so far.
-
-    Parameters
-    ----------
-    model : AutoKernelMachine or None, default=None
-        Whose callbacks are told; None tells the log alone.
-    X, y : table and targets, default=None
-        As callbacks get them.
+    A callback may stop the search after a trial or a stage, and the final fit after an iteration.
+    The model is then the best one so far. Callbacks receive ``X`` and ``y``.
     """
 
     is_stopped = False  # whether a callback asked for the end of the search
@@ -130,10 +123,7 @@ class Monitor:
         return task.call_on_fit_task_begin(estimator=self.model, **self.data)
 
     def _ended(self, task: Any, attributes: Callable[[], dict[str, Any]] | None = None) -> bool:
-        """Whether a callback stops the loop that the task is part of.
-
-        ``attributes`` gives those with which the model could predict.
-        """
+        """True if a callback stops the task's loop; ``attributes`` gives those to predict with."""
         stops = task.call_on_fit_task_end(
             estimator=self.model, reconstruction_attributes=attributes, **self.data
         )
@@ -146,13 +136,7 @@ def checked_verbose(value: Any) -> int:
 
 
 class Relay:
-    """A callback of a kernel machine that passes on that an iteration has ended.
-
-    Parameters
-    ----------
-    told : callable
-        Called with the machine and a copy of it as fitted so far; True stops the fit.
-    """
+    """Callback of a machine: calls ``told(machine, fitted copy)``; True stops the fit."""
 
     def __init__(self, told: Callable[[Any, Any], bool]):
         self.told = told
@@ -164,7 +148,7 @@ class Relay:
         """Nothing is left."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Only what has ended is passed on."""
+        """Ignored: only ends of tasks are passed on."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
         """Whether to stop."""
@@ -173,10 +157,7 @@ class Relay:
 
 
 def _attributes(model: Any, machine: Any, fitted: Any) -> Callable[[], dict[str, Any]] | None:
-    """The model with a machine as it is fitted so far in the place of one that is being fitted.
-
-    None where this is one of two whose mean is the model.
-    """
+    """The model's attributes with a machine as fitted so far; None if its mean has another part."""
     estimator = model.best_estimator_
     pipeline = getattr(estimator, "regressor_", estimator)
     if not isinstance(pipeline, Pipeline) or pipeline[-1] is not machine:
@@ -214,14 +195,7 @@ _SOURCES = {"machine": " of a kernel machine", "exponential": " of an exponentia
 
 
 def in_words(settings: Settings) -> str:
-    """Settings as a line of the log names them.
-
-    Examples
-    --------
-    >>> from mercer.auto.trials import Settings
-    >>> in_words(Settings(power=0.5, gamma=2.0, ridge=0.1))
-    'the laplacian kernel, gamma 2, ridge 0.1, robust numbers, learned scales to the power 0.5'
-    """
+    """Settings as a line of the log names them."""
     treatment = f"{settings.numbers} numbers"
     if settings.max_integers:
         treatment += f" (up to {settings.max_integers} integers as categories)"

@@ -70,11 +70,7 @@ Waves: TypeAlias = Generator[list[Trial], dict[Settings, Record], Any]
 
 
 def coarse(search: Standing) -> Waves:
-    """Powers of the scales, treatments of the columns, then smooth kernels and turned inputs.
-
-    The first treatment shows the best power, the power shows the best treatment, and both are tried
-    with a Gaussian kernel.
-    """
+    """Powers of the scales, treatments of the columns, then smooth kernels and turned inputs."""
     n_inputs, labels = search.n_inputs, search.label_ways[0]
     treatments = [(*treatment, labels) for treatment in search.treatments]
     lasso = [Settings(*treatments[0], power=1.0, scales="linear", kernel="gaussian")]
@@ -133,8 +129,7 @@ def finer(search: Standing) -> Waves:
 def on_more_rows(search: Standing) -> Waves:
     """The best settings of each kernel, with a weaker penalty and a narrower kernel.
 
-    Few rows favour smooth kernels, so kernels that are near each other are compared once more. The
-    Laplacian gets narrower where rows are dense, if rows are thin here.
+    Few rows favour smooth kernels; a Laplacian of thin rows gets narrower where they are dense.
     """
     trials = []
     for place, finalist in enumerate(search.finalists):
@@ -178,10 +173,7 @@ def learned_scales(search: Standing) -> Waves:
 
 
 def past_the_ends(search: Standing) -> Waves:
-    """Weaker penalties and other gammas than any so far, while held-out rows gain by them.
-
-    Gammas of the Laplacian are tried where rows are dense, if rows are thin here.
-    """
+    """Weaker penalties and other gammas than any so far, while held-out rows gain by them."""
     for _ in range(TUNING.end_steps):
         best, settings = search.best, _best_of_stage(search)
         if best is None or settings is None:
@@ -206,27 +198,8 @@ def beyond_ends(
 ) -> list[tuple[Settings, list[float]]]:
     """One step past the ends of the ridges, and of the gammas, tried with a kernel.
 
-    Parameters
-    ----------
-    best : Settings
-        Settings with the least loss so far.
-    tried : iterable of Settings
-        All settings tried.
-    ridges_alone : bool, default=False
-        Whether gammas stay within their ends.
-
-    Returns
-    -------
-    list of (Settings, ridges)
-        Empty if neither the ridge nor the gamma of ``best`` is the end of what was tried with its
-        kernel.
-
-    Examples
-    --------
-    >>> at_the_end = Settings(kernel="gaussian", gamma=1.0, ridge=0.001)
-    >>> tried = [at_the_end, Settings(kernel="gaussian", gamma=0.3, ridge=0.003)]
-    >>> [(round(s.gamma, 2), ridges) for s, ridges in beyond_ends(at_the_end, tried)]
-    [(1.0, [0.00025]), (3.0, [0.001, 0.00025]), (0.33, [0.00025])]
+    Empty if neither the ridge nor the gamma of ``best``, the settings of least loss, is an end of
+    the values tried with its kernel. ``ridges_alone`` leaves gammas within their ends.
     """
     alike = [s for s in tried if s.kernel == best.kernel]
     factor = TUNING.gamma_step[best.kernel]
@@ -247,10 +220,9 @@ def beyond_ends(
 
 
 def dense(search: Standing) -> Waves:
-    """A narrower Laplacian, a weaker penalty or other scales, if rows as dense as all bear them.
+    """A narrower Laplacian, a weaker penalty or other scales that rows as dense as all gain by.
 
-    Returns the outcome that gains, or None. Leaves cannot show whether a kernel should be wider
-    than they are.
+    Returns the outcome, or None. Leaves cannot test kernels wider than they are.
     """
     if search.best is None:
         return None
@@ -278,7 +250,7 @@ def _narrowed(search: Standing, settings: Settings) -> Waves:
 
 
 def _rescaled(search: Standing, settings: Settings) -> Waves:
-    """Exponential scales at the best gamma and ridge; returns what surely errs less, or None.
+    """Try scales learned by the exponential kernel; return the trial if significantly better.
 
     For classes alone, and only where rung 3 has exponential scales near its least loss.
     """
@@ -329,7 +301,7 @@ def _not_tried(steps: Iterable[tuple[Settings, list[float]]], tried: set[Setting
 
 
 def narrower(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
-    """The settings, and those of a narrower kernel, at their ridge and a weaker one.
+    """The settings and those of a narrower kernel, at their ridge and a weaker one.
 
     The ridge stays if a weaker one would slow down the iterations of the final fit.
     """
@@ -342,8 +314,8 @@ def narrower(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
 def rescaled(settings: Settings, treatments: Sequence[tuple[str, int]]) -> Iterator[Settings]:
     """Settings in scales of exponential machines.
 
-    Scales are those of the inputs as they are treated and, if ``treatments`` have standard inputs,
-    the roots of the scales of these.
+    Scales are those of the treated inputs and, if ``treatments`` have standard inputs, the roots of
+    their scales.
     """
     euclidean = replace(settings, scales="exponential", power=settings.power or 1.0)
     others = [euclidean]
@@ -355,10 +327,7 @@ def rescaled(settings: Settings, treatments: Sequence[tuple[str, int]]) -> Itera
 def neighbours(
     settings: Settings, treatments: Sequence[tuple[str, int]] = ()
 ) -> Iterator[tuple[Settings, list[float]]]:
-    """Settings one step away, each with its ridges.
-
-    ``treatments`` of the columns may take the place of the one in ``settings``.
-    """
+    """Settings one step away, each with its ridges, also with the other ``treatments``."""
     factor = TUNING.gamma_step[settings.kernel]
     weaker = max(settings.ridge / TUNING.ridge_step, TUNING.least_ridge)
     near = [settings.ridge, weaker]
@@ -435,34 +404,18 @@ def with_landmarks(search: Standing) -> Waves:
 
 @dataclass(frozen=True)
 class Rung:
-    """Stage of the search: settings fitted to rows of one kind, and compared with each other.
-
-    Parameters
-    ----------
-    name : str
-    rows : int, dict of int or None
-        Most rows that a trial fits, by the kind of target if they differ, and fewer for tables of
-        many inputs; None for all rows that the parts have to fit.
-    candidates : tuple of functions
-        Each makes waves of trials from the state of the search.
-    keep : dict of int, default=None
-        Groups of settings of each kernel that the next rung takes over.
-    work : float, default=0.0
-        Rows² × inputs that a trial has in any case.
-    form : int or Landmarks, default=None
-        Number of random features, or landmarks, that stand for the kernel; None for exact machines.
-    by_paths : bool, default=False
-        Whether exact machines are solved one after the other, by iterations that their ridges
-        share: of more rows than a matrix is factorised for.
-    """
+    """Stage of the search: settings fitted to rows of one kind, and compared with each other."""
 
     name: str
+    # of a trial at most, per kind of target, fewer if inputs are many; None: all
     rows: int | dict[str, int] | None
-    candidates: tuple[Callable[[Standing], Waves], ...]
+    candidates: tuple[Callable[[Standing], Waves], ...]  # each makes waves of trials
+    # groups of settings of each kernel that the next rung takes over
     keep: dict[str, int] | None = None
-    work: float = 0.0
+    work: float = 0.0  # rows² × inputs that a trial has in any case
+    # random features, or landmarks, for the kernel; None: exact machines
     form: int | Landmarks | None = None
-    by_paths: bool = False
+    by_paths: bool = False  # exact machines one by one, by iterations that their ridges share
 
 
 # A thin sample of the table, for every model.

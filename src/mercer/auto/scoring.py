@@ -35,13 +35,7 @@ Scorer: TypeAlias = Callable[..., float]
 
 
 def checked_scorer(estimator: BaseEstimator, scoring: Any) -> Scorer | None:
-    """The scorer that ``scoring`` is or names, or None.
-
-    Raises
-    ------
-    ValueError, TypeError
-        In one sentence, if it is no scorer.
-    """
+    """The scorer that ``scoring`` is or names, or None; a ValueError or TypeError for others."""
     if scoring is None:
         return None
     from sklearn.metrics import check_scoring, get_scorer_names  # which predictions do without
@@ -74,20 +68,8 @@ def scored(scorer: Scorer, estimator: Any, X: Any, y: NDArray, **beside: Any) ->
     """Score of an estimator, also on rows that lack some of its classes.
 
     Scorers that take ``labels`` are given all classes. A scorer that refuses classes without rows,
-    or has no finite score for them, meets probabilities and responses of the other classes.
-
-    Parameters
-    ----------
-    scorer : callable
-    estimator : regressor or classifier
-    X, y : rows and their targets or labels
-    **beside : dict
-        Sample weights, for scorers that take them.
-
-    Raises
-    ------
-    Exception
-        Of the scorer, if it refuses the rows in all of these ways.
+    or has no finite score for them, meets probabilities and responses of the other classes; its
+    exception passes if it refuses these too. ``beside`` holds weights for scorers that take them.
     """
     classes = getattr(estimator, "classes_", None)
     if classes is None:
@@ -118,7 +100,7 @@ def scored(scorer: Scorer, estimator: Any, X: Any, y: NDArray, **beside: Any) ->
 
 
 def _told(scorer: Any, **facts: Any) -> Scorer:
-    """A scorer of scikit-learn with those facts that its metric takes and is not told yet."""
+    """A scorer of scikit-learn with further facts for the arguments of its metric."""
     metric = getattr(scorer, "_score_func", None)
     if metric is None or not isinstance(getattr(scorer, "_kwargs", None), dict):
         return scorer
@@ -129,7 +111,7 @@ def _told(scorer: Any, **facts: Any) -> Scorer:
 
 
 class _Present(ClassifierMixin, BaseEstimator):
-    """Answers of a fitted classifier about those of its classes that rows have."""
+    """Answers of a fitted classifier restricted to classes with rows."""
 
     def __init__(self, estimator, present):
         self.estimator = estimator
@@ -137,7 +119,7 @@ class _Present(ClassifierMixin, BaseEstimator):
         self.classes_ = estimator.classes_[present]
 
     def predict(self, X):
-        """Classes, those without rows among them."""
+        """Classes, including classes without rows."""
         return self.estimator.predict(X)
 
     def decision_function(self, X):
@@ -154,23 +136,13 @@ class _Present(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Loss, error and score of responses to held-out rows.
+    """Loss, error and score of responses to held-out rows."""
 
-    Parameters
-    ----------
-    loss, error : float
-        Number to minimise; root of the mean squared error, or share of wrong classes.
-    losses : ndarray of shape (m,), or a function that gives it
-        Numbers whose mean is the loss, or nearly so, and whose spread over the root of m is its
-        standard error: of every row, or of every block of rows.
-    score : float
-        By the scorer; NaN if there is none.
-    """
-
-    loss: float
-    error: float
+    loss: float  # number to minimise
+    error: float  # root of the mean squared error, or share of wrong classes
+    # (m,) of rows or blocks, with mean ~loss and its standard error
     losses: NDArray | Callable[[], NDArray]
-    score: float = np.nan
+    score: float = np.nan  # by the scorer; NaN without one
 
 
 class Judge:
@@ -192,24 +164,10 @@ class Judge:
 class ByScorer(Judge):
     """Judges responses to held-out rows by a scorer.
 
-    The loss is 0 for right responses and 1 for those that are the same for all rows: the mean
-    target, or the shares of the classes. What chance does to it is told by leaving out blocks of
-    the rows in turn (the jackknife).
-
-    Parameters
-    ----------
-    goal : Numbers or Classes
-    scorer : callable
-        ``scorer(estimator, X, y)`` gives a number, the greater the better.
-    table : frame, array or CSR of n rows
-    y : ndarray of n rows
-        Targets or labels, as the user knows them.
-    key : int
-        Of the blocks.
-
-    References
-    ----------
-    Quenouille, Notes on bias in estimation, Biometrika 1956.
+    The loss is 0 for right responses and 1 for responses that are constant: the mean target, or the
+    shares of the classes. Its standard error is the jackknife's over blocks of rows (Quenouille,
+    Notes on bias in estimation, Biometrika 1956), drawn by ``key``. ``y`` holds targets or labels
+    as the user knows them.
     """
 
     def __init__(self, goal: Numbers | Classes, scorer: Scorer, table: Any, y: NDArray, key: int):

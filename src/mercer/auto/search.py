@@ -45,10 +45,7 @@ _Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # of the trial,
 
 @dataclass(frozen=True)
 class Choice:
-    """Record of the best settings, and their responses (h, k) to the rows held out.
-
-    Responses are to targets under the transform of the settings.
-    """
+    """Record of the best settings, and their responses (h, k), transformed, to held-out rows."""
 
     record: Record
     rows: NDArray
@@ -58,20 +55,9 @@ class Choice:
 class Search:
     """Choice of the settings for one table, rung by rung.
 
-    Parameters
-    ----------
-    table : frame, array or CSR of n rows
-    y : ndarray of n rows
-    goal : Numbers or Classes
-    key : int
-        Seed of all random numbers.
-    n_jobs : int or None
-    deadline : float
-        Time of ``time.perf_counter()`` after which no trial begins.
-    judge : Judge, default=None
-        Of responses to held-out rows; None judges by their losses.
-    monitor : Monitor, default=None
-        Receives stages and trials, and may stop the search.
+    ``key`` seeds all random numbers; no trial begins after ``deadline``, a time of
+    ``perf_counter()``. Without a judge responses are judged by their losses. The monitor receives
+    stages and trials, and may stop the search.
     """
 
     def __init__(
@@ -121,7 +107,7 @@ class Search:
 
     @property
     def settings(self) -> Settings:
-        """The best settings so far, or those that serve most tables."""
+        """The best settings so far, or the default of most tables."""
         return Settings() if self.best is None else self.best.settings
 
     def forget_rows(self) -> None:
@@ -177,10 +163,7 @@ class Search:
         return relative_error(self.goal, self.choice.rows, self.choice.responses, transform)
 
     def _where_errors_are_small(self) -> None:
-        """Scales, gammas and ridges that more rows want: their number alone limits such errors.
-
-        Scales are learned from as many rows as those of the final model.
-        """
+        """Try scales, gammas and ridges of more rows, whose number limits small errors."""
         most = fine_rows(self.whole.n_rows, self.deadline - time.perf_counter())
         if most < TUNING.view_rows:
             return
@@ -197,11 +180,7 @@ class Search:
                 self.choice = Choice(outcome.record, self.bench.held, outcome.responses)
 
     def _where_rows_are_dense(self, best: Record) -> None:
-        """A narrower Laplacian, a weaker penalty or other scales, if leaves of all rows bear them.
-
-        The rows of a rung are a thin sample. Leaves of a partition are small, too, but their rows
-        lie as close together as those of the final model.
-        """
+        """Try narrower Laplacians, weaker penalties and other scales on leaves, as dense as all."""
         size = self._shrunk(TUNING.dense_rows)
         overlap = usual_overlap(self.whole.n_rows, size)
         parts = leaf_parts(self._leaf_table(), best.settings, size, TUNING.dense_leaves, overlap)
@@ -215,16 +194,11 @@ class Search:
         self.choice, self.bench = choice, bench
 
     def on_leaves(self, cut: Cut) -> float:
-        """Compare the finalists, step by step, on leaves as the final model has them.
+        """Compare the finalists on leaves of the final size; return the worth of a row of a leaf.
 
-        There rows lie as close together as all rows do, and want a narrower kernel and a weaker
-        penalty than few rows of the whole table.
-
-        Returns
-        -------
-        float
-            Rows of the whole table that a row of a leaf is worth; infinite if there was no time
-            for the trials that show it.
+        Rows of a leaf are as dense as all rows and want a narrower kernel and a weaker penalty than
+        few rows of the whole table. The worth is a number of rows of the table, infinite without
+        time for the trials that show it.
         """
         if not self.finalists or self._is_late():
             return np.inf
@@ -273,11 +247,7 @@ class Search:
         return worth(best.loss, losses[0], losses[1])
 
     def on_landmarks(self, end: float) -> Landmarks | None:
-        """Try landmarks; returns those of the final model, or None where leaves serve better.
-
-        Both are judged by the rows that leaves hold out. ``end`` is the time by which the final fit
-        has to end.
-        """
+        """Landmarks of the final model, to be fitted by ``end``; None if leaves serve better."""
         choice, bench, stage, partner = self.choice, self.bench, self.stage, self.partner
         if choice is None or choice.record.stage != LEAVES.name or self._is_late():
             return None
@@ -313,7 +283,7 @@ class Search:
         return replace(self.parts[0], fitted=rows, held=rows[:1])
 
     def on_few_inputs(self, n_inputs: int) -> bool:
-        """Try features, and exact machines of the inputs that a lasso has left; True for these."""
+        """Try features, and exact machines of inputs selected by a lasso; True for machines."""
         few = [finalist for finalist in self.finalists if finalist.scales == "linear"]
         others = [finalist for finalist in self.finalists if finalist not in few]
         if few:
@@ -345,10 +315,7 @@ class Search:
     # -- trials ------------------------------------------------------------------------------------
 
     def _climb(self, rung: Rung, found: dict[Settings, Record] | None = None) -> list[Any]:
-        """Try all candidates of a rung; returns the result of each of its functions.
-
-        ``found`` receives the best record of the settings of every trial.
-        """
+        """Try all candidates of a rung; return their results. ``found`` gets the best records."""
         self._enter(rung.name)
         n_rows = self._rows_of(rung)
         found = {} if found is None else found
@@ -374,10 +341,9 @@ class Search:
         return self._shrunk(rows, rung.work)
 
     def _shrunk(self, n_rows: int, work: float = 0.0, most: int | None = None) -> int:
-        """Fewer rows for tables of many inputs, whose distances cost more.
+        """Fewer rows for many inputs, whose distances cost more; at most ``most``.
 
-        ``work`` is rows² × inputs that a trial has in any case; ``most`` rows can be fitted, by
-        default those of the bench.
+        ``work`` is rows² × inputs that a trial has in any case.
         """
         n_inputs = max(1, self.n_inputs)
         share = min(1.0, np.sqrt(TUNING.full_columns / n_inputs))
@@ -433,7 +399,7 @@ class Search:
         return best
 
     def _chunks(self, n_rows: int, works: Iterable[_Work]) -> list[list[_Work]]:
-        """Neighbours that share what takes time to prepare, of no more work than pays."""
+        """Groups of neighbours that share their preparation, while the shared work pays."""
         chunks: list[list[_Work]] = []
         same, room = None, 0.0
         for work in works:

@@ -35,7 +35,7 @@ class LogShift:
         return np.sign(y - self.centre) * np.log1p(np.abs(y - self.centre) / self.unit)
 
     def backward(self, t: NDArray) -> NDArray:
-        """Logarithms as targets, none of them out of the range of those met."""
+        """Targets of logarithms, clipped to the range of the fit."""
         reach = np.log1p(max(self.high - self.centre, self.centre - self.low) / self.unit)
         return np.clip(self.unbounded(np.clip(t, -reach, reach)), self.low, self.high)
 
@@ -47,7 +47,7 @@ class LogShift:
 
 
 def log_shift(y: NDArray) -> LogShift:
-    """From the least value of targets that are all at least 0, else from the median."""
+    """Shift of the log transform: the least value of non-negative targets, else the median."""
     first, middle, third = np.quantile(y, [0.25, 0.5, 0.75])
     low, high = float(y.min()), float(y.max())
     centre = low if low >= 0 else float(middle)
@@ -66,11 +66,7 @@ def smeared(shift: LogShift, responses: NDArray, residuals: NDArray) -> NDArray:
 
 
 def evened(values: NDArray, weights: NDArray | None) -> NDArray:
-    """As many values of equal weight as the weights are worth, at even quantiles of the law.
-
-    Weights are worth the rows whose mean has the same variance (Kish 1965). Of weights that are
-    alike, and of None, it is the values themselves.
-    """
+    """Equally weighted values at even quantiles, as many as the weights are worth (Kish 1965)."""
     if weights is None or not len(values):
         return values
     n_even = max(1, round(float(weights.sum() ** 2 / np.square(weights).sum())))

@@ -96,9 +96,9 @@ def feature_responses(
     tol: float,
     weights: NDArray | None = None,
 ) -> Iterator[NDArray]:
-    """Responses to the held rows of ridge regression on features, (h, k) for every ridge.
+    """Held-out responses (h, k) of ridge regression on features, one per ridge.
 
-    All start from nothing, as the final fit does: few iterations shrink coefficients, too.
+    All start from 0, as the final fit does: few iterations shrink coefficients, too.
     """
     design, target = map_.fit_design(fitted), target.astype(np.float32)
     total = design.shape[0] if weights is None else float(weights.sum())
@@ -124,8 +124,7 @@ def machine_responses(
 ) -> list[NDArray | None]:
     """Responses to the held rows of the exact machine, (h, k) for every ridge, in float64.
 
-    All ridges share the kernel. Few rows get a factor for each; of more, ridges share the products
-    of the iterations. None where these end early: the final fit, of more rows, would take too many.
+    Few rows get a factor each, more share products of iterations; None where these end early.
     """
     fitted, held = fitted.astype(np.float64), held.astype(np.float64)
     kernel = kernels.get(settings.kernel, settings.gamma)

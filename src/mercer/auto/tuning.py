@@ -26,8 +26,8 @@ def _by_target(continuous: Any, classes: Any) -> Any:
 class Tuning:
     """Numbers of the automatic models.
 
-    Gammas are in units of 1 / median distance, ridges in units of the kernel's diagonal, losses are
-    mean squared errors of held-out rows.
+    Gammas are in units of 1 / median distance, ridges of the kernel's diagonal; losses are mean
+    squared errors of held-out rows.
     """
 
     # -- time budget -----------------------------------------------------------------------------

@@ -11,28 +11,10 @@ _INTERFACE = {"typer", "click", "rich", "shellingham"}  # what the [cli] extra b
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit.
+    """Run the command line on the arguments, by default the process's, and exit.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process.
-
-    Raises
-    ------
-    SystemExit
-        Always: 0 when all went well, 1 for wrong data or models, 2 for wrong usage, 130 after
-        Ctrl-C, 143 after SIGTERM and 129 after SIGHUP.
-
-    Examples
-    --------
-    >>> try:  # doctest: +ELLIPSIS
-    ...     main(["--version"])
-    ... except SystemExit as end:
-    ...     code = end.code
-    mercer ...
-    >>> code
-    0
+    The code is 0 when all went well, 1 for wrong data or models, 2 for wrong usage, 130 after
+    Ctrl-C, 143 after SIGTERM and 129 after SIGHUP.
     """
     try:
         from mercer.cli.app import app

@@ -71,7 +71,7 @@ class Commands(TyperGroup):
             sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the chosen command; an interrupt passes through as what it is."""
+        """Run the chosen command; an interrupt passes through unchanged."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -83,7 +83,7 @@ class Commands(TyperGroup):
             raise MemoryError(f"{text}; --max-memory allows {ctx.meta[LIMIT]}.") from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is asked for, or the names of those that are meant."""
+        """The requested command, or an error with the names of similar ones."""
         name = args[0] if args else ""
         if name in _OF_THE_STUDIES and name not in self.commands:
             raise typer.BadParameter(

@@ -44,7 +44,7 @@ _OFTEN, _SELDOM = 0.2, 2.0  # seconds between two changes of the line, and betwe
 
 @dataclass(frozen=True)
 class Where:
-    """Dask workers that options name: those of a scheduler, or new processes."""
+    """Dask workers by options: a scheduler's, or new processes."""
 
     scheduler: str | None = None
     workers: int | None = None
@@ -76,7 +76,7 @@ def fit_folder(
     automatic: bool,
     verbose: bool,
 ) -> dict[str, Any]:
-    """Fit, write the model and score it; returns what there is to tell."""
+    """Fit, write the model and score it; returns the summary to print."""
     from mercer.distributed.models import fit_over
     from mercer.distributed.targets import scores_of
 
@@ -120,7 +120,7 @@ def fit_folder(
 
 
 def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetPart:
-    """All rows of the files as one part, which nobody reads: what columns are what."""
+    """All rows of the files as one part, from metadata alone, for the roles of columns."""
     from mercer.cli.data import no_target
     from mercer.datasets import mapped
     from mercer.distributed.parquet import parquet_files, parquet_parts
@@ -148,7 +148,7 @@ def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetP
 
 @contextmanager
 def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[Engine]:
-    """Shards that Dask workers read; the end closes what this call has started."""
+    """Shards that Dask workers read; the end closes the client and workers it started."""
     from mercer.dask.clusters import client_for
     from mercer.dask.intake import shards_of
     from mercer.dask.packages import package
@@ -232,7 +232,7 @@ class Counts:
         return f"{format_bytes(self.bytes_moved)} moved, {n_workers} workers{lost}"
 
     def see(self, value: Any) -> None:
-        """Count what is sent or received."""
+        """Count one request's numbers sent or received."""
         if isinstance(value, (tuple, list)):
             for each in value:
                 self.see(each)
@@ -245,7 +245,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Watched:
-    """An engine that counts what it is asked."""
+    """An engine that counts its requests."""
 
     engine: Any
     counts: Counts = field(default_factory=Counts)
@@ -283,7 +283,7 @@ class Watched:
 
 
 class _Progress:
-    """Tells how far a fit is: blocks, seconds, bytes, workers, what was lost."""
+    """Shows the progress of a fit: blocks, seconds, bytes, workers and losses."""
 
     def __init__(self, engine: Engine, show: Callable[[str], None], verbose: bool) -> None:
         self.counts = Counts()

@@ -29,10 +29,10 @@ class Rows:
 
 
 def read_rows(file: Any, roles: Roles, raw: bool) -> Rows:
-    """The rows of a file's columns, those without a target left out.
+    """The rows of a file's columns with a target.
 
-    What is all numbers without gaps becomes an array as :func:`mercer.datasets.read` makes it, else
-    a frame; always a frame, where columns have names, if ``raw``.
+    Numbers without gaps become an array as :func:`mercer.datasets.read` makes it, other cells, or
+    named columns if ``raw``, a frame.
     """
     from mercer import datasets
     from mercer.datasets import tables

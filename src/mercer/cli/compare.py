@@ -310,7 +310,7 @@ def _fewer(records: Sequence[Record]) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> Iterator[str]:
-    """Remarks on how the numbers came about, for whoever reads the table alone."""
+    """Remarks on the conditions of the numbers, for readers of the table alone."""
     first = records[0]
     chosen = first["selection"]
     if first["data"]["task"] == "regression":

@@ -41,10 +41,9 @@ class Labelled:
 def labelled(
     text: str, roles: Roles, task: Task, out_of_core: bool = False, raw: bool = False
 ) -> Labelled:
-    """The data set that ``text`` names, a known one or a file, with a target to fit.
+    """The known data set or file that ``text`` names, with a target to fit.
 
-    Where columns have names and hold texts, dates or gaps, and of any with names if ``raw``, X is a
-    frame, of others an array.
+    X is a frame of texts, dates or gaps in named columns, or of any if ``raw``; else an array.
     """
     from mercer import datasets
 
@@ -87,10 +86,7 @@ def labelled(
 
 
 def as_task(y: NDArray, task: Task, has_categories: bool = False) -> tuple[str, str]:
-    """Classification or regression for a target, and the sentence that says why.
-
-    The values of a column of categories are classes whatever their type is.
-    """
+    """The task for a target, classification for categories, and the sentence that says why."""
     y = np.asarray(y)
     if task is Task.auto and y.ndim == 2:
         return "regression", f"task: regression, the target has {y.shape[1]} columns"
@@ -185,7 +181,7 @@ def _known(name: str, target: str | None, task: Task) -> Labelled:
 
 
 def no_target(text: str, columns: Sequence[str] | None) -> ValueError:
-    """The error of a command that does not say what to predict."""
+    """The error of a command without a target."""
     from mercer.datasets.arrow import SHOWN
 
     names = ""
@@ -196,7 +192,7 @@ def no_target(text: str, columns: Sequence[str] | None) -> ValueError:
 
 
 def _stays_in_file(path: Path, out_of_core: bool) -> bool:
-    """Whether a table is to be read a number of rows at a time: asked for, or too large."""
+    """True if a table is to be read in pieces: on request, or because it is too large."""
     from mercer._runtime.arrays import available_memory
     from mercer.datasets import mapped
 

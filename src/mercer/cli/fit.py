@@ -296,7 +296,7 @@ class _How:
 
 
 def _check_files(given: SimpleNamespace) -> None:
-    """Refuse outputs that would replace what they must not."""
+    """Raise for outputs that would replace inputs or foreign files."""
     outputs = [Output("--out", given.out, MODEL)]
     if given.report is not None:
         outputs.append(Output("--report", given.report, PAGE))
@@ -340,7 +340,7 @@ def _how(given: SimpleNamespace) -> _How:
 
 
 def _of_folder(given: SimpleNamespace, how: _How, roles: Roles, where: Where) -> dict[str, Any]:
-    """Fit a folder of Parquet files by many processes; what there is to tell of it."""
+    """Fit a folder of Parquet files by many processes; return the summary to print."""
     where.refuse(
         {
             "--sparse": given.sparse,
@@ -359,7 +359,7 @@ def _of_folder(given: SimpleNamespace, how: _How, roles: Roles, where: Where) ->
 
 
 def _of_file(given: SimpleNamespace, how: _How, roles: Roles, _: Where) -> dict[str, Any]:
-    """Fit a file or a known data set in this process; what there is to tell of it."""
+    """Fit a file or a known data set in this process; return the summary to print."""
     from mercer.cli.data import labelled
     from mercer.cli.scorers import check_folds, cross_validated
 

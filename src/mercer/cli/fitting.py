@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mercer.cli.data import Labelled
     from mercer.datasets.base import Dataset
 
-_LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the model alone
+_LARGE = ("coef", "intercept")  # arrays of ``path_`` that the printed summary leaves out
 _JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
 
 
@@ -43,7 +43,7 @@ def tell_rows(rows: Labelled) -> None:
 
 
 def prepared(rows: Labelled, settings: dict[str, Any], automatic: bool) -> Labelled:
-    """Rows with inputs as the model takes them; says what becomes of other cells than numbers."""
+    """Rows with inputs as the model takes them; logs the treatment of cells without numbers."""
     from mercer.cli.rows import as_texts, takes_text
 
     if takes_text(settings):
@@ -69,8 +69,7 @@ def fitted(
 ) -> tuple[Any, float, bool]:
     """A model of some rows, the seconds that its fit took, and True if it was interrupted.
 
-    A KeyboardInterrupt is passed on if there is no model that could predict, or a checkpoint from
-    which the same command goes on.
+    A KeyboardInterrupt passes without a model that could predict, and with a checkpoint.
     """
     from mercer.cli.rows import takes_text
 
@@ -110,7 +109,7 @@ def _can_predict(model: Any, X: Any) -> bool:
 
     try:
         model.predict(rows_of(X, np.arange(1)))
-    except Exception:  # whatever an unfinished model lacks, it is none
+    except Exception:  # an interrupted model may lack any attribute
         return False
     return True
 
@@ -138,7 +137,7 @@ def machine_for(task: str, settings: dict[str, Any], sparse: bool, automatic: bo
 
 
 def _of_raw(machine: Any, task: str, settings: dict[str, Any]) -> Any:
-    """The machine behind what makes numbers of a table that holds more than that."""
+    """A machine behind a preparer, for tables with texts, dates or gaps."""
     from sklearn.pipeline import Pipeline
 
     from mercer import TablePreparer
@@ -156,7 +155,7 @@ def _width(data: Dataset) -> int:
 def written(
     rows: Labelled, model: Any, settings: dict[str, Any], roles: Roles, out: Path
 ) -> dict[str, Any]:
-    """Write the model's file; returns what there is to tell of it."""
+    """Write the model's file; return the summary to print."""
     from mercer import persistence
 
     data = rows.data
@@ -205,10 +204,9 @@ def _n_counted(rows: Labelled) -> int:
 
 
 def described(model: Any, n_counted: int | None) -> dict[str, Any]:
-    """Settings that were chosen, the form of the model and how its coefficients were computed.
+    """Chosen settings, the form of the model and its solver; None for an attribute it lacks.
 
-    An attribute that the form of the model lacks is None: local machines are solved leaf by leaf
-    and have no ``solver_``. ``n_counted`` are the rows with a weight above 0, None if not known.
+    ``n_counted`` are the rows with a weight above 0, None if not known.
     """
     machine = getattr(model, "kernel_machine_", model)
     machine = getattr(machine, "named_steps", {"model": machine})["model"]
@@ -288,7 +286,7 @@ def reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
 
 
 def tell(summary: dict[str, Any]) -> None:
-    """Print for people what a fit came to."""
+    """Print the summary of a fit for people."""
     from mercer._runtime.arrays import format_bytes
 
     say(

@@ -94,7 +94,7 @@ def _commands(path: Path, model: Any) -> list[str]:
 
 
 def _tell(content: dict[str, Any]) -> None:
-    """Print for people what a model file holds."""
+    """Print the contents of a model file for people."""
     from rich.markup import escape
 
     from mercer._runtime.arrays import format_bytes

@@ -183,7 +183,7 @@ def simple_table(title: str | None = None, caption: str | None = None) -> Table:
 
 
 def show_table(table: Table) -> None:
-    """Print a table on standard output, whole: what goes to a file is not cut to a width."""
+    """Print a table on standard output, uncut where that is no terminal."""
     console = _console()
     if not console.is_terminal:
         console.width = _WIDE
@@ -198,10 +198,9 @@ def narrow() -> bool:
 
 @contextmanager
 def waiting(text: str, verbose: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show that something goes on, on a terminal alone, and what the library says of it.
+    """Show progress on a terminal alone; yield a function that changes the text.
 
-    What is yielded changes the text. With ``verbose`` whatever the library says gets a line, also
-    where there is no terminal.
+    With ``verbose`` every line of the library's log is shown, also without a terminal.
     """
     from rich.markup import escape
 
@@ -238,7 +237,7 @@ class _Messages(logging.Handler):
 
 @contextmanager
 def _listening(tell: Callable[[str], None]) -> Iterator[None]:
-    """Hand over what the library says of its progress."""
+    """Pass the library's log of its progress on."""
     logger = logging.getLogger("mercer")
     handler, level = _Messages(tell), logger.level
     logger.addHandler(handler)

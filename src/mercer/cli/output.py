@@ -75,14 +75,7 @@ def _cells(column: Any) -> list:
 
 
 class RunningScores:
-    """The scores of ``mercer.compare.metrics`` of rows that come in pieces.
-
-    >>> running = RunningScores("classification")
-    >>> running.add(np.array(["a", "b"]), np.array(["a", "a"]))
-    >>> running.add(np.array(["b"]), np.array(["b"]))
-    >>> running.n_rows, round(running.scores()["accuracy"], 2)
-    (3, 0.67)
-    """
+    """The scores of ``mercer.compare.metrics`` of rows that come in pieces."""
 
     def __init__(self, task: str) -> None:
         from mercer.distributed.targets import Scores
@@ -95,7 +88,7 @@ class RunningScores:
         return self._sums.n_rows
 
     def add(self, y: NDArray, predicted: NDArray) -> None:
-        """Take rows in, those aside whose target is NaN or None."""
+        """Add rows; a row whose target is NaN or None does not count."""
         if y.shape != predicted.shape:
             return
         known = np.array([value is not None for value in y]) if y.dtype == object else y == y
@@ -104,5 +97,5 @@ class RunningScores:
             self._sums = self._sums.plus(self._sums.of(self._task, y[known], predicted[known]))
 
     def scores(self) -> dict[str, float]:
-        """As :func:`mercer.compare.metrics.scores`, without those that no row defines."""
+        """Scores as :func:`mercer.compare.metrics.scores` gives them, defined ones alone."""
         return self._sums.scores(self._task)

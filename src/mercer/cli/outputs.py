@@ -36,11 +36,7 @@ _EXPLAINED = re.compile(r"(base|value|error)(_.*)?", re.DOTALL)  # the same of S
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file that a command writes.
-
-    ``suffixes`` in lower case, empty where a name may end in anything; ``is_own`` is true of a file
-    that mercer wrote.
-    """
+    """Kind of file that a command writes: its suffixes, any if empty, and a test of its files."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -121,10 +117,9 @@ def same_columns(name: str, columns: Sequence[str]) -> Kind:
 
 
 def check_outputs(outputs: Sequence[Output], inputs: dict[str, Path], force: bool) -> None:
-    """Refuse an output that would replace an input, another output or a file of somebody else.
+    """Raise for an output that would replace an input, another output or a foreign file.
 
-    ``inputs`` are files and folders by the names that the command's help gives them. ``force``
-    permits to replace a file that mercer did not write, and never an input.
+    ``inputs`` are by their names in help; ``force`` permits foreign files, never inputs.
     """
     for number, output in enumerate(outputs):
         check_writable(output.path)

@@ -101,7 +101,7 @@ class _Asked:
     quantiles: tuple[float, ...]
 
     def check(self, saved: SavedModel) -> None:
-        """Refuse what the model cannot say."""
+        """Raise for outputs that the model does not have."""
         model = saved.model
         if self.proba and not hasattr(model, "predict_proba"):
             if not hasattr(model, "classes_"):
@@ -112,8 +112,8 @@ class _Asked:
             )
         if self.quantiles and "quantiles" not in signature(model.predict).parameters:
             raise ValueError(
-                "--quantiles needs a model of numbers that held rows out to learn its errors; fit "
-                "one with mercer fit and no option that says how."
+                "--quantiles needs a regression model fitted automatically; run mercer fit without "
+                "--map, --kernel or --solver."
             )
         if self.coverage is None:
             return
@@ -126,7 +126,7 @@ class _Asked:
             )
 
     def columns(self, model: Any, X: Any, predicted: NDArray) -> dict[str, Any]:
-        """The predictions and what was asked for, by the names of columns."""
+        """The predictions and further outputs, by the names of columns."""
         columns = _outputs("prediction", predicted)
         if self.proba:
             columns |= _by_label(model, "probability", model.predict_proba(X))
@@ -156,10 +156,7 @@ def _levels(text: str | None) -> tuple[float, ...]:
 
 
 def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[int, RunningScores]:
-    """Predict and write a piece at a time; returns the number of rows and their scores.
-
-    A file is written whole or not at all, standard output as pieces are predicted.
-    """
+    """Predict and write a piece at a time, files atomically; return the row count and scores."""
     from mercer import persistence
     from mercer.cli.output import RunningScores, predictions_file
 

@@ -33,7 +33,7 @@ class Roles:
         return {option: names for option, names in named.items() if names}
 
     def refuse_others(self, what: str) -> None:
-        """Raise if columns are named of what has none."""
+        """Raise if options name columns of data that have no named columns."""
         named = self.others | ({} if self.time is None else {"--time": (self.time,)})
         if named:
             option = next(iter(named))
@@ -79,7 +79,7 @@ def names_in(text: str | None) -> tuple[str, ...]:
 
 
 def require(source: str, wanted: Sequence[str], names: Sequence[str], option: str = "") -> None:
-    """Raise if columns are not there: with what is near to one, or the names of several."""
+    """Raise for missing columns, with the nearest name or the names of several."""
     from mercer.datasets.arrow import SHOWN, near
 
     lacking = [name for name in wanted if name not in names]

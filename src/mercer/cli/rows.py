@@ -52,10 +52,7 @@ def model_in(path: Path) -> SavedModel:
 
 
 def to_predict(text: str, saved: SavedModel, ids: Sequence[str]) -> Pieces:
-    """The rows that ``text`` names, with the columns ``ids`` beside them.
-
-    Columns are found by name where both the model and the file have names; others are left out.
-    """
+    """The rows that ``text`` names, columns matched by name if any, and the columns ``ids``."""
     from mercer import datasets
     from mercer.cli.data import is_file, table_of
     from mercer.datasets.readers import columns_of
@@ -174,10 +171,10 @@ def _check_width(text: str, saved: SavedModel, width: int) -> None:
 
 
 def _kinds(model: Any) -> tuple[list[str], set[str]]:
-    """Return the readings of the input columns, and the names of columns that may be absent.
+    """Kinds of the input columns, and the names of columns that may be absent.
 
-    Columns are "number", for floats where all cells allow it, or "text", for cells as they stand; a
-    model that takes arrays has none.
+    "number" reads floats where all cells allow it, "text" cells as they stand. A model that takes
+    arrays has no kinds.
     """
     steps = getattr(model, "named_steps", None)
     preparer = model if steps is None else next(iter(steps.values()))

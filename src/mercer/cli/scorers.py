@@ -24,13 +24,7 @@ _SHOWN = 6  # classes that a message names
 def positive_scorer(
     name: str | None, positive: str | None, y: NDArray, task: str
 ) -> str | OfPositive | None:
-    """The scorer that ``--scoring`` and ``--positive`` ask for, once it scores such targets.
-
-    Raises
-    ------
-    ValueError
-        In one sentence that says what to write instead.
-    """
+    """The scorer of ``--scoring`` and ``--positive``; a ValueError if it cannot score targets."""
     if name is None:
         if positive is not None:
             raise ValueError(f"--positive {positive} must stand beside --scoring.")
@@ -115,11 +109,7 @@ def _named(classes: NDArray) -> str:
 
 
 class OfPositive:
-    """A scorer of one class against all others, whatever the labels are.
-
-    The scorer of scikit-learn meets targets and predictions that are 1 for the class and 0 for
-    others, the probability of the class, and its response.
-    """
+    """A scorer of scikit-learn's on targets and predictions of 1 for one class and 0 for others."""
 
     def __init__(self, name: str, positive: Any) -> None:
         self.name, self.positive = name, positive
@@ -254,10 +244,7 @@ def _others(name: str) -> str:
 def cross_validated(
     rows: Labelled, folds: int, seed: int, fit: Callable[[Labelled], Any]
 ) -> dict[str, Any]:
-    """Scores of models that ``fit`` makes of all folds but one, on the fold left out.
-
-    Folds have their share of every class, and keep groups together.
-    """
+    """Scores of models fitted to all folds but one, on that fold; groups stay together."""
     data, scores = rows.data, []
     for number, (train, test) in enumerate(_folds(rows, folds, seed), 1):
         part = replace(

@@ -279,7 +279,7 @@ def _table_drift(
 
 
 def _read(text: str, roles: Roles, wanted: list[str] | None = None) -> tuple[Any, dict[str, Any]]:
-    """Columns of a file as a table of PyArrow, and those that name its rows."""
+    """Columns of a file as a table of PyArrow, and the id columns."""
     from mercer.cli.data import is_file, table_of
     from mercer.datasets import tables
     from mercer.datasets.readers import columns_of

@@ -104,7 +104,7 @@ class DaskModel(Checked):
         return {name: getattr(self, name) for name in names if name in own}
 
     def _take(self, fitted: Any, client: Any) -> None:
-        """Make the fitted attributes of a local model those of this one."""
+        """Copy the fitted attributes of a local model."""
         for name in self._learned():
             del self.__dict__[name]
         given = set(fitted.get_params(deep=False)) | {"_skl_callbacks"}
@@ -112,7 +112,7 @@ class DaskModel(Checked):
         self._client = client
 
     def _learned(self) -> list[str]:
-        """Names of what a fit has left."""
+        """Names of the fitted attributes."""
         given = set(self._get_param_names()) | {"_skl_callbacks"}  # type: ignore[attr-defined]
         return [name for name in vars(self) if name not in given]
 
@@ -218,7 +218,7 @@ def _example(X: Any) -> Any:
 
 
 def _answer(method: str, options: dict[str, Any], like: NDArray, X: Any, model: Any) -> NDArray:
-    """The result for the rows of a chunk, of which there may be none."""
+    """The result for the rows of a chunk, which may be empty."""
     if not X.shape[0]:
         return like
     answer: NDArray = getattr(model, method)(X, **options)

@@ -30,22 +30,10 @@ _OWN: dict[int, Any] = {}  # the client of a cluster that was started here, by p
 def client_for(client: Any = None) -> Client:
     """The client to fit with, all of whose workers have this version of mercer.
 
-    Parameters
-    ----------
-    client : distributed.Client, str or None, default=None
-        A string is the address of a scheduler. None is the current client or, where there is none,
-        one of a cluster that is started on this machine, of one process for each core; it is kept
-        for further fits until ``close_own`` is called or the program ends.
-
-    Returns
-    -------
-    distributed.Client
-
-    Raises
-    ------
-    TypeError, ValueError, OSError
-        In one sentence, for what is no client, and for a cluster that cannot be reached, has no
-        workers or other versions.
+    A string is the address of a scheduler. None is the current client or, without one, a client of
+    a new cluster on this machine, one process per core, kept until ``close_own`` or the end of the
+    program. A TypeError, ValueError or OSError for other objects, and for a cluster that cannot be
+    reached, has no workers or other versions.
     """
     distributed = package("distributed")
     if client is None:
@@ -72,14 +60,7 @@ def client_for(client: Any = None) -> Client:
 
 
 def check_versions(client: Client) -> None:
-    """Refuse workers that have other versions than this process, by name.
-
-    Raises
-    ------
-    ValueError
-        If a worker has another version of mercer, another minor version of Python or another major
-        one of NumPy, or no mercer.
-    """
+    """Raise if a worker's versions of mercer, Python (minor) or NumPy (major) differ."""
     mine = _versions()
     for address, theirs in client.run(_versions, on_error="return").items():
         if isinstance(theirs, ModuleNotFoundError):

@@ -58,7 +58,7 @@ class _Recipe:
 
 @dataclass(eq=False)
 class _Made:
-    """A value that workers make; they forget it when nobody holds this handle."""
+    """A value that workers make, freed when its last handle goes."""
 
     recipe: _Recipe
     name: str  # of the work, under which its time is measured
@@ -66,38 +66,15 @@ class _Made:
 
 
 class DaskEngine:
-    """Shards on the workers of a Dask cluster.
+    """Shards on the workers of a Dask cluster, by a synchronous client.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Synchronous.
-    shards : sequence of distributed.Future
-        Of one ``Shard`` each; they are kept until the engine is closed. Those that were computed,
-        not scattered, outlive their workers: Dask computes them again.
-    columns : list of str, default=None
-        Names of the inputs, where these have any.
-    timeout : float, default=600.0
-        Seconds after which a worker that others wait for is taken for hung and removed from the
-        cluster: one that is silent, earlier where the same work was measured to take less, or one
-        that works on one task for so long while others have done theirs.
+    ``shards`` are futures of one ``Shard`` each, kept until the engine is closed. Computed futures
+    outlive their workers, as Dask computes them again; scattered ones do not. ``columns`` names the
+    inputs.
 
-    Attributes
-    ----------
-    client : distributed.Client
-    columns : list of str or None
-    removed : list of str
-        Addresses of the workers that were taken for hung.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from distributed import Client  # doctest: +SKIP
-    >>> from mercer.distributed import Shard, summed
-    >>> client = Client(n_workers=2)  # doctest: +SKIP
-    >>> shards = [client.submit(Shard, np.eye(2), np.ones(2)) for _ in range(2)]  # doctest: +SKIP
-    >>> summed(DaskEngine(client, shards), len)  # doctest: +SKIP
-    4
+    After ``timeout`` seconds a worker that others wait for is hung and removed from the cluster: a
+    silent one, earlier where equal work was measured to take less, or one that works on one task
+    for so long while others have done theirs. ``removed`` lists their addresses.
     """
 
     def __init__(
@@ -304,7 +281,7 @@ class DaskEngine:
         return not future.cancelled() and self.client.run_on_scheduler(_is_kept, future.key)
 
     def _send(self, shared: _Shared) -> None:
-        """Send a value to all workers, in a box, since Dask takes apart what it knows."""
+        """Send a value to all workers, boxed, since Dask takes known types apart."""
         box = worker.Answer(shared.value, {})
         for attempt in range(_ATTEMPTS):
             scatter = partial(
@@ -363,7 +340,7 @@ class DaskEngine:
         return [answer for each in self._watch.result(ask_all) for answer in each.values()]
 
     def _forget_the_gone(self) -> None:
-        """Free what workers keep for clients that are gone."""
+        """Free values that workers keep for clients that have left."""
         clients = set(map(_identity, self.client.run_on_scheduler(_clients)))
         self._on_workers(worker.forget_others, clients)
 
@@ -387,10 +364,7 @@ def _is_kept(key: str, dask_scheduler: Any) -> bool:
 
 
 def _packed(value: Any, handles: list[Handle], inside: bool = False) -> bytes:
-    """A value as bytes, with slots for handles, which are added to ``handles``.
-
-    Shared values are put in where they stand if they are small, or all ``inside``.
-    """
+    """A value as bytes with slots for handles; small shared values are packed in place."""
 
     def slot(value: Any) -> Any:
         if isinstance(value, _Shared) and (inside or value.future is None):

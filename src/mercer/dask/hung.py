@@ -25,14 +25,8 @@ class Watch:
 
     A worker is hung if results have taken ``timeout`` seconds, or ten times as long as ever before,
     and it has been silent for half a minute; or if one task has taken it ``timeout`` seconds and
-    ten times as long as the same work took others. Workers are never removed all at once; where
+    ten times as long as equal work took others. Workers are never removed all at once; where
     there are none for ``timeout`` seconds, waiting ends with a RuntimeError.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    timeout : float
-        Seconds.
     """
 
     def __init__(self, client: Client, timeout: float):

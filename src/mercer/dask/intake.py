@@ -40,33 +40,14 @@ def shards_of(
 ) -> DaskEngine:
     """An engine whose shards are the rows of X, in their order, with targets and weights.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    X : dask array or dask data frame of shape (n, d), path or list of paths
-        Chunks of arrays may be NumPy's or sparse. Paths are of Parquet files or folders of them.
-    y : dask array or series of shape (n,), or of shape (n, k), or str, default=None
-        A string is a column of the data frame or of the files, and no input.
-    sample_weight : dask array or series of shape (n,), float or str, default=None
-    n_shards : int, default=None
-        One for each worker by default, and never more than rows.
-    timeout : float, default=600.0
-        See ``DaskEngine``.
-    takes : str
-        What takes data that are not Dask's, for the sentence that refuses them.
-    **columns
-        Of files, see ``mercer.distributed.parquet.parquet_parts``.
+    X is a Dask array, its chunks NumPy's or sparse, a Dask data frame, or one or several paths of
+    Parquet files or folders of them. A ``y`` or ``sample_weight`` of type str is a column of the
+    frame or files, and no input. By default every worker has a shard; there are never more shards
+    than rows. ``takes`` names the alternative in the error for data that are not Dask's;
+    ``columns`` are arguments of ``parquet_parts``.
 
-    Returns
-    -------
-    DaskEngine
-
-    Raises
-    ------
-    TypeError
-        For data that are not Dask's.
-    ValueError
-        For rows that do not belong together, no rows, or columns that are not there.
+    A TypeError for data that are not Dask's; a ValueError for rows that do not belong together, no
+    rows, or columns that do not exist.
     """
     n_shards = len(client.nthreads()) if n_shards is None else n_shards
     names: list[str] | None

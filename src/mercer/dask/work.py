@@ -37,10 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Answer:
-    """Result of work, and the addresses of workers that have done it, by number of the shard.
-
-    In a class of its own a value is never taken for a graph of Dask.
-    """
+    """Result of work, and the workers by shard; a class of its own is no graph of Dask."""
 
     value: Any
     homes: dict[int, str]
@@ -68,10 +65,7 @@ def _answer(sent: bytes) -> Answer:
 
 
 def _bytes_of(value: Any) -> int:
-    """Bytes that a value takes, those of the fields of data classes and tuples with it.
-
-    A field that is not set, of a model before its fit, takes none.
-    """
+    """Bytes of a value with the fields that data classes and tuples have set."""
     if is_dataclass(value) and not isinstance(value, type):
         known = (getattr(value, field.name, None) for field in fields(value))
         return sum(_bytes_of(one) for one in known if one is not None)
@@ -104,7 +98,7 @@ class Owned:
 
 @dataclass(frozen=True)
 class Slot:
-    """Stands for the value of a handle in what is sent to a worker."""
+    """Placeholder for the value of a handle in a message to a worker."""
 
     number: int
 
@@ -119,7 +113,7 @@ def slotted(value: Any, slot: Callable[[Any], Any]) -> Any:
 
 
 def filled(value: Any, given: Sequence[Any]) -> Any:
-    """The value with what handles stand for in their slots."""
+    """The value with its slots replaced by the values of handles."""
     if isinstance(value, Slot):
         found = given[value.number]
         return found.value if isinstance(found, Answer) else found
@@ -131,10 +125,7 @@ def filled(value: Any, given: Sequence[Any]) -> Any:
 
 
 class _Threads:
-    """BLAS has as many threads as whoever started the worker gave it.
-
-    The setting is the process's: the first task makes it and the last one undoes it.
-    """
+    """BLAS threads that the worker was started with, set by its first task, reset by its last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -236,7 +227,7 @@ def of_memory(owner: str, work: bytes) -> Any:
 
 
 def forget_others(clients: Collection[str]) -> None:
-    """Drop what this worker keeps for clients that are not among these."""
+    """Drop values that this worker keeps for clients other than the given ones."""
     for run in WORKER.runs():
         whose, *rest = run.split("/")
         if rest and whose not in clients:

@@ -56,11 +56,7 @@ def plain_table(table: Any) -> Any:
 
 
 def plain_column(column: Any) -> Any:
-    """A chunked array in a type of its values that all functions of Arrow and of frames take.
-
-    Views become strings or bytes, decimals of other sizes than 128 bits and nothing become floats,
-    dates of 64 bits timestamps, and runs their values; all other columns stay as they are.
-    """
+    """A chunked array in a type of its values that all functions of Arrow and of frames take."""
     arrow = pyarrow()
     kind, types = column.type, arrow.types
     if types.is_run_end_encoded(kind):
@@ -103,7 +99,7 @@ def refuse_repeated(source: Input, names: Sequence[str], place: str) -> None:
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """The end of a sentence about an unknown name: what is close to it, or what there is."""
+    """The end of a sentence about an unknown name: similar names, or all."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     folded = {other.lower(): other for other in names}
     close = close or [folded[f] for f in difflib.get_close_matches(name.lower(), folded, n=3)]

@@ -70,10 +70,9 @@ def in_cache(file: File, cache: str | os.PathLike[str] | None) -> Path | None:
 
 
 def fetch(file: File, cache: str | os.PathLike[str] | None) -> Path:
-    """Fetch the file into the cache: an OSError if that fails, a DataError if it is another one.
+    """Fetch a file into the cache: an OSError if that fails, a DataError for a wrong hash.
 
-    Without a known hash the one of the first fetch is recorded beside the file, and a later fetch
-    has to bring the same.
+    Without a known hash the first fetch records one beside the file.
     """
     pooch = _pooch()
     path = _cache_folder(cache) / file.name

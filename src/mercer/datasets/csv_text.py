@@ -46,10 +46,9 @@ class Layout:
 
 
 class CsvText:
-    """A delimited text whose columns PyArrow reads.
+    """A delimited text that PyArrow reads, numbers as float64 and a target as text.
 
-    PyArrow settles a column's type on the first block, and would then stumble over the first
-    fraction among integers; so numbers are asked for as float64, and a target as text.
+    PyArrow's own types, from the first block, would stumble over fractions after integers.
     """
 
     def __init__(self, source: Input, header: bool | None = None) -> None:
@@ -59,10 +58,9 @@ class CsvText:
         self.n_rows = None  # unknown before all is read
 
     def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
-        """All of it, some columns as texts unless their cells are numbers in the file's manner.
+        """All of it; columns ``as_text`` are texts unless all cells are numbers.
 
-        Where ``mixed``, a column that turns out to hold texts below numbers, or a number with a
-        digit behind a leading zero, is one of texts.
+        In ``mixed`` tables columns with texts below numbers, or leading zeros, become texts.
         """
         text = _native(self.source)
         table = self._whole(text, set(as_text), mixed)
@@ -76,11 +74,7 @@ class CsvText:
         return self._tidy(table, as_text, mixed)
 
     def _whole(self, text: Callable[[], Any], as_text: set[str], mixed: bool) -> Any:
-        """All of the text.
-
-        Types of the first rows under which all cells can be read are those of a whole block, too;
-        a whole block decides where a cell is of another type.
-        """
+        """All of the text, in types of the first rows or, where they fail, of a whole block."""
         arrow = pyarrow()
         with suppress(arrow.ArrowInvalid, DataError):
             return self._parse(text, self._types(text, as_text, block=_BLOCK // _SHARE), True)
@@ -150,7 +144,7 @@ class CsvText:
         unknown: Any = None,
         block: int | None = None,
     ) -> dict:
-        """The types to ask for, by those of the first block; ``unknown`` where that is empty."""
+        """Types of the columns by those of the first block; ``unknown`` for empty ones."""
         arrow = pyarrow()
         options = self._options({}, use_threads=False, block=block)  # whose messages name the row
         try:
@@ -219,10 +213,7 @@ class CsvText:
         return self.layout.names[place] if 0 <= place < len(self.layout.names) else None
 
     def _tidy(self, table: Any, as_text: Collection[str], mixed: bool) -> Any:
-        """Columns of texts whose cells are all numbers in the file's manner, as numbers.
-
-        Without decimal commas, columns ``as_text`` and those of a ``mixed`` table stay texts.
-        """
+        """Columns of number texts as numbers; ``as_text`` stays texts without decimal commas."""
         has_comma = self.layout.decimal == ","
         for field in table.schema:
             if is_text(field.type) and (has_comma or not (mixed or field.name in as_text)):
@@ -238,10 +229,10 @@ def _with_column(table: Any, name: str, column: Any) -> Any:
 
 
 def _native(source: Input) -> Callable[[], Any]:
-    """A function that opens a text as a file of Arrow's own.
+    """A function that opens a text as Arrow's own file.
 
-    Arrow reads ahead in threads that outlive the call. Were the file Python's, they would wait for
-    an interpreter that is about to end, or end with it and take the process down.
+    Arrow's threads that read ahead outlive the call: with a file of Python's they would block or
+    crash an ending interpreter.
     """
     arrow = pyarrow()
     if source.is_plain:
@@ -314,10 +305,7 @@ def _delimiter(text: str) -> str:
 
 
 def _decimal(text: str, delimiter: str) -> str:
-    """A comma if numbers of the first lines have decimals behind one and none behind a point.
-
-    Points with three digits behind each of them stand between thousands.
-    """
+    """A comma if the first lines have decimals behind commas and none behind points."""
     if delimiter == ",":
         return "."
     cells = [

@@ -53,10 +53,7 @@ class Input:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open for reading bytes, decompressed by content; damage found inside is a DataError.
-
-        UTF-16 text with a byte order mark is read as UTF-8.
-        """
+        """Open for reading bytes, decompressed, UTF-16 as UTF-8; DataError for damage inside."""
         with self.damage_reported(), self._open_raw() as raw:
             opener = _opener(raw)
             raw.seek(0)
@@ -83,10 +80,7 @@ class Input:
                 return bool(stream.read(2) in _UTF16)
 
     def pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """The rest of an opened text in pieces, while memory has room for all of it.
-
-        What a file unpacks to is not known before: a MemoryError may come late.
-        """
+        """The rest of an opened text in pieces; a MemoryError when all of it does not fit."""
         total = 0
         while piece := stream.read(_PIECE):
             total += len(piece)
@@ -94,10 +88,7 @@ class Input:
             yield piece
 
     def lines(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """The lines of an opened text, while there is memory for what they hold.
-
-        There may not be, for one line that does not end: a MemoryError.
-        """
+        """The lines of an opened text; a MemoryError when one does not fit."""
         total, looked_at, parts = 0, 0, []
         while part := stream.readline(_PIECE):
             total += len(part)
@@ -117,7 +108,7 @@ class Input:
 
     @contextmanager
     def damage_reported(self) -> Iterator[None]:
-        """Turn what the compression modules raise on broken data into one sentence."""
+        """Turn errors of the compression modules on broken data into one sentence."""
         try:
             yield
         except (FileNotFoundError, IsADirectoryError, PermissionError):

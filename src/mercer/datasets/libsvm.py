@@ -28,11 +28,7 @@ def looks_like_libsvm(start: bytes) -> bool:
 
 
 def read_libsvm(source: Input, n_features: int | None, zero_based: bool | None) -> Table:
-    """Read LIBSVM text; scikit-learn parses the lines, this counts and explains them.
-
-    `n_features` widens the matrix beyond the largest index seen. `zero_based` says whether
-    indices count from 0; None means they do if and only if index 0 occurs.
-    """
+    """Read LIBSVM text of at least ``n_features``; ``zero_based`` None: if index 0 occurs."""
     with source.open() as stream:
         lines = _Lines(source, stream)
         X, y = lines.parse()
@@ -120,7 +116,7 @@ def _content(line: bytes) -> bytes:
 
 
 def _explain(line: bytes, labelled: bool) -> str | None:
-    """Say what is wrong with one line."""
+    """Describe the fault of one line."""
     tokens = _content(line).split()
     if labelled:
         label, *tokens = tokens

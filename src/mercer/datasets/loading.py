@@ -258,7 +258,7 @@ def _folder() -> str:
 
 
 def _parts_at_hand(entry: Entry) -> str:
-    """The end of a sentence that offers what can be loaded in place of a missing set."""
+    """The end of a sentence that lists the parts available for a missing set."""
     nearby = [
         repr(other.name)
         for other in ENTRIES.values()

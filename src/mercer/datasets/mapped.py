@@ -137,7 +137,7 @@ def _mark(path: Path, schema: Any, features: list[str], target: str | None, kind
 
 
 def _make_room(folder: Path, needed: float) -> None:
-    """Make the folder, and refuse before the work what would not fit on its disk."""
+    """Make the folder; raise before the work if the arrays would not fit on its disk."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -35,10 +35,9 @@ _BESIDE = np.isin(np.arange(256), np.frombuffer(b',;\t\n\r" \xbf', np.uint8))
 
 
 def as_numbers(column: Any, decimal: str, place: str) -> Any:
-    """A column of texts as whole numbers or floats where all cells are numbers, else as it is.
+    """A column of texts as numbers if all cells are numbers without leading zeros.
 
-    Cells with a digit behind a leading zero are no numbers. ``place`` names the column in the
-    warning that points are read as between thousands.
+    ``place`` names the column in the warning that points are read as between thousands.
     """
     arrow, compute = pyarrow(), pyarrow("compute")
     if hold_codes(column):
@@ -61,10 +60,7 @@ def as_numbers(column: Any, decimal: str, place: str) -> Any:
 
 
 def cells_as_numbers(column: Any, decimal: str) -> Any:
-    """A column of texts as floats if all cells are numbers, else as texts.
-
-    Cells with a decimal comma, where the file has one, get a point in either case.
-    """
+    """A column of texts, with points for decimal commas, as floats if all cells are numbers."""
     arrow, compute = pyarrow(), pyarrow("compute")
     text = compute.utf8_trim_whitespace(column)
     if decimal == ",":
@@ -101,10 +97,7 @@ def text_among_numbers(column: Any) -> tuple[int, str] | None:
 
 
 def may_be_thousands(values: np.ndarray) -> bool:
-    """Whether numbers may have been written with points between thousands, NaN aside.
-
-    Numbers with three decimals, and whole ones below 1000, are both there, and no others.
-    """
+    """True if all values have three decimals or are whole and below 1000, and both occur."""
     start = values[:_LOOK]
     if not _have_three_decimals(start[np.isfinite(start)]):
         return False
@@ -121,10 +114,7 @@ def _have_three_decimals(numbers: np.ndarray) -> bool:
 
 
 def may_hold_codes(stream: Any) -> bool:
-    """Whether a delimited text holds a cell with a digit behind a leading zero.
-
-    Also true of texts with quotes or decimal commas in which a part of a cell looks so.
-    """
+    """True if a cell, or a quoted part of one, has a digit behind a leading zero."""
     text = np.full(_REACH + _PIECE, ord("\n"), np.uint8)
     while n_read := stream.readinto(text[_REACH:]):
         end = _REACH + n_read

@@ -28,10 +28,9 @@ _OBJECTS = re.compile(rb"(\xef\xbb\xbf)?\s*(\{\s*\"|\[\s*\{)")
 
 
 def other_format(source: Input, start: bytes, is_named: bool) -> str | None:
-    """ "feather", "excel", "json" or "json lines", by the first bytes and the name of a file.
+    """ "feather", "excel", "json" or "json lines", by first bytes; None for other formats.
 
-    ``is_named`` says that the name of the file is one of delimited or LIBSVM text, which may begin
-    as JSON does. None for all other formats.
+    ``is_named`` is true of names of delimited or LIBSVM text, which may begin as JSON does.
     """
     if start.startswith((b"ARROW1", b"FEA1")):
         return "feather"

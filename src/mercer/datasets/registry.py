@@ -77,7 +77,7 @@ class Entry:
 
 
 def _value(key: str, value: Any) -> Any:
-    """A value of the file as what an entry holds."""
+    """A value of the file in the type of an entry's field."""
     if isinstance(value, dict):
         kind = Prepared if key == "prepared" else File
         return kind(**{name: _value(name, part) for name, part in value.items()})

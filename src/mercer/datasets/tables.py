@@ -288,7 +288,7 @@ def frame(table: Any, features: list[str]) -> Any:
 
 
 def _cells(source: Input, name: str, column: Any) -> np.ndarray:
-    """A column as Python objects: numbers, texts or dates, None for what is missing."""
+    """A column as Python objects: numbers, texts or dates, None for missing cells."""
     arrow = pyarrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -306,7 +306,7 @@ def _cells(source: Input, name: str, column: Any) -> np.ndarray:
 
 
 def numbers_of(column: Any) -> np.ndarray:
-    """A numeric column as a NumPy array with NaN for what is missing."""
+    """A numeric column as a NumPy array with NaN for missing cells."""
     arrow = pyarrow()
     if arrow.types.is_null(column.type):
         return np.full(len(column), np.nan)

@@ -94,7 +94,7 @@ class Dense(Design):
         return self.array[:, columns]
 
     def _runs(self, columns: NDArray, starts: NDArray) -> NDArray:
-        """Increasing columns, of which neighbours begin at ``starts``."""
+        """Runs of neighbouring columns among increasing ones, from ``starts``."""
         out = np.empty((self.shape[0], len(columns)), dtype=self.dtype)
         for first, last in zip(starts, np.append(starts[1:], len(columns)), strict=True):
             out[:, first:last] = self.array[:, columns[first] : columns[last - 1] + 1]

@@ -144,7 +144,7 @@ class KernelColumns(Design):
         self._link(left, right)
 
     def _link(self, left: PreparedRows, right: PreparedRows) -> None:
-        """Take these rows and landmarks."""
+        """Set rows and landmarks."""
         self._left, self._right, self.symmetric = left, right, left is right
         self.shape = (len(left), len(right))
 

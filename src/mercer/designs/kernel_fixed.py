@@ -75,7 +75,7 @@ class FixedPointKernel(KernelColumns):
 
     @staticmethod
     def fits(design: KernelColumns) -> bool:
-        """Whether the design is one whose matrix these numbers can hold, and memory has room."""
+        """True if fixed-point numbers can hold the design's matrix, and memory has room."""
         if not _can_be_rounded(design):
             return False
         available = available_memory()

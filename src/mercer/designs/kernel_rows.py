@@ -45,16 +45,13 @@ _FILLED_SHARE = 0.05
 def kernel_rows(
     data: Data, prepare: Prepare | None, dtype: np.dtype, filled: bool = False
 ) -> PreparedRows:
-    """Rows of an array, CSR, texts or ``PreparedRows`` as a kernel takes them, in ``dtype``.
-
-    ``filled`` says whether selected CSR rows are written out.
-    """
+    """Rows as a kernel takes them, in ``dtype``; ``filled`` writes selected CSR rows out."""
     rows = data if isinstance(data, PreparedRows) else PreparedRows(data)
     return (rows if prepare is None else rows.then(prepare)).converted(dtype, filled)
 
 
 def alike(rows: PreparedRows, other: PreparedRows) -> PreparedRows:
-    """``rows``, dense or CSR as those of ``other`` are when they are selected."""
+    """``rows``, dense or CSR like selected rows of ``other``."""
     if other is rows or rows.data.dtype.kind == "O":
         return rows
     example = other[:1]
@@ -71,7 +68,7 @@ def alike(rows: PreparedRows, other: PreparedRows) -> PreparedRows:
 
 
 def working_bytes(rows: PreparedRows) -> float:
-    """Bytes that a row takes while it is selected: what is read, and what is made of it."""
+    """Bytes of a row while it is selected: those read plus those made."""
     if rows.filled:
         return 2.0 * rows.dtype.itemsize * rows.shape[1]
     return 0.0 if rows.data.dtype.kind == "O" else 2.0 * bytes_per_row(rows)

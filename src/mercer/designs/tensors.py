@@ -14,10 +14,7 @@ __all__ = ["CheckedOnDevice", "example_of"]
 
 
 def example_of(map_: Any, X: DeviceArray, dtype: DTypeLike) -> Any | None:
-    """The design of a row of zeros, whose ``with_rows`` takes tensors such as that of X.
-
-    None where a fitted map makes no features on the device of X.
-    """
+    """The design of a row of zeros, whose ``with_rows`` takes tensors like X; or None."""
     map_._check_fitted()
     design = map_._design(map_._taken(np.zeros((1, X.shape[1]), dtype=dtype), reset=False))
     is_there = getattr(design, "device", None) == X.device and hasattr(design, "with_rows")

@@ -19,41 +19,16 @@ __all__ = ["fit_automatic"]
 def fit_automatic(
     model: AutoKernelMachine, engine: Engine, callback: Callable[[Any], bool] | None = None
 ) -> AutoKernelMachine:
-    """Fit an automatic model to the shards of an engine.
+    """Fit an automatic model in place to the shards of an engine, and return it.
 
     Targets and weights come here, and of the table the rows that the search looks at, about a
-    hundred thousand: it goes as it does on one machine and ends with the same settings, but for
-    landmarks in place of leaves, which it does not try. Leaves of the model of all rows are solved
-    where these are; the exact machine of few rows is fitted here.
+    hundred thousand: it ends with the settings of one machine, but for landmarks in place of
+    leaves, which it does not try. Leaves of the model of all rows are solved on the workers; the
+    exact machine of few rows is fitted here. ``callback`` is called after every few nodes of the
+    trees of the last fit; True stops it.
 
-    Parameters
-    ----------
-    model : AutoKernelRegressor or AutoKernelClassifier
-    engine : Engine
-    callback : callable, default=None
-        Called after every few nodes of the trees of the last fit; True stops it.
-
-    Returns
-    -------
-    model
-        The same, fitted as an ordinary model of one machine.
-
-    Raises
-    ------
-    ValueError, TypeError, MemoryError
-        In one sentence, as the model does, for sparse rows, and for more than 2000 columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import AutoKernelRegressor
-    >>> from mercer.distributed import Here, Shard
-    >>> from mercer.distributed.automatic import fit_automatic
-    >>> X = np.random.default_rng(0).normal(size=(300, 4))
-    >>> engine = Here([Shard(X[:90], np.sin(X[:90, 2])), Shard(X[90:], np.sin(X[90:, 2]))])
-    >>> model = fit_automatic(AutoKernelRegressor(random_state=0), engine)
-    >>> int(model.feature_importances_.argmax())
-    2
+    A ValueError, TypeError or MemoryError as of the model, for sparse rows, and for more than 2000
+    columns.
     """
     table = FarTable.of(engine)
     n, n_inputs = table.shape

@@ -39,17 +39,8 @@ _OF_RANGES = (
 class ScaledRows(Protocol):
     """Answers that kernels and maps need of rows in shards.
 
-    Attributes
-    ----------
-    engine : Engine
-        Of checked shards, whose rows are not scaled yet.
-    preprocessing : Preprocessing
-        Which scales them.
-    columns : Moments
-        Of the scaled rows.
-    dtype : numpy.dtype
-    weights : ndarray of shape (n,) or None
-        Brought here when it is asked for.
+    The engine has checked shards, whose rows ``preprocessing`` scales; ``columns`` describes the
+    scaled rows. ``weights`` (n,) are brought here on demand.
     """
 
     def __len__(self) -> int: ...
@@ -70,15 +61,12 @@ class ScaledRows(Protocol):
     def weights(self) -> NDArray[np.float64] | None: ...
 
     def by_number(self) -> PreparedRows:
-        """The scaled rows, brought here when they are asked for by number."""
+        """The scaled rows, brought here on access by number."""
         ...
 
 
 def resolved_kernel(kernel: Any, rows: ScaledRows) -> Any:
-    """A kernel with its gamma in numbers for rows that are scaled.
-
-    "median" brings the sample of rows here that a fit on one machine would look at.
-    """
+    """A kernel with gamma in numbers for scaled rows; "median" brings a sample of them here."""
     if hasattr(kernel, "parts"):
         parts = tuple(resolved_kernel(part, rows) for part in kernel.parts)
         return replace(kernel, parts=parts)
@@ -97,15 +85,7 @@ def resolved_kernel(kernel: Any, rows: ScaledRows) -> Any:
 
 
 def fit_map(map_: FeatureMap, rows: ScaledRows) -> FeatureMap:
-    """``map_``, whose kernel is resolved, fitted to scaled rows in shards.
-
-    The columns are those of a fit to the same rows in the same order on one machine.
-
-    Raises
-    ------
-    ValueError
-        For maps that look at all rows together.
-    """
+    """``map_`` fitted to scaled rows in shards, as on one machine; a ValueError if impossible."""
     if isinstance(map_, maps.Nystroem):
         name = getattr(map_, "landmarks", None)
         if isinstance(name, str) and name != "uniform":
@@ -145,10 +125,7 @@ def _radius_of(shard: Shard, preprocessing: Preprocessing, kernel: Perceptron) -
 
 @dataclass(frozen=True)
 class Boxes:
-    """The boxes of grids that some rows are in, in the order in which they are met.
-
-    Added, those of both, first the left ones. The count of a box is the number of its rows.
-    """
+    """Boxes of grids in the order of their first rows, and counts; + joins, the left first."""
 
     keys: tuple[NDArray[np.uint64], ...]  # by grid
     counts: tuple[NDArray[np.int64], ...]

@@ -20,20 +20,10 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def digest_of_shards(engine: Engine) -> NDArray[np.uint64]:
-    """Sums over all rows of digests of what is in a row and where it stands, (3,).
+    """Sums (3,) over all rows of digests of the content of a row and of its number.
 
-    Of X, of the targets and of the weights: every bit as it is given counts, and the order of the
-    rows. Rows of an array and of CSR with the same entries have different digests.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.distributed import Here, Shard
-    >>> from mercer.distributed.fingerprint import digest_of_shards
-    >>> X, y = np.arange(6.0).reshape(3, 2), np.arange(3)
-    >>> one, two = Here([Shard(X, y)]), Here([Shard(X[:1], y[:1]), Shard(X[1:], y[1:])])
-    >>> np.array_equal(digest_of_shards(one), digest_of_shards(two))
-    True
+    Every bit of X, the targets and the weights counts. Rows of an array and of CSR with equal
+    entries have different digests.
     """
     starts = np.cumsum([0, *gathered(engine, len)])
     own = {i: (int(start),) for i, start in enumerate(starts[:-1])}
@@ -54,7 +44,7 @@ def _of_shard(memory: Memory, number: int, shard: Shard, start: int) -> NDArray[
 
 
 def _of_rows(rows: Any) -> NDArray[np.uint64]:
-    """A number for what is in each row."""
+    """Digest of the content of each row."""
     if sparse.issparse(rows):
         rows = sparse.csr_array(rows)
         entries = _mixed(_bits(rows.data) + _mixed(rows.indices.astype(np.uint64) + _ODD))

@@ -49,48 +49,19 @@ def fit_machine(
     callback: Listener | None = None,
     checkpoint: Any = None,
 ) -> KernelMachine:
-    """Fit a kernel machine to the shards of an engine.
+    """Fit a kernel machine in place to the shards of an engine, which stays open; return it.
 
     Scaler, map and coefficients are those of a fit to all rows in the order of the shards, up to
-    rounding. What has the size of the rows stays where these are.
+    rounding. Arrays of the size of the rows stay on the workers. Shards hold X as arrays, CSR or
+    data frames, targets as given, and weights.
 
-    Parameters
-    ----------
-    model : KernelRegressor or KernelClassifier
-        It is fitted in place.
-    engine : Engine
-        Shards of X, as arrays, CSR or data frames, with targets as given and weights. It stays
-        open.
-    callback : callable, optional
-        Called with the solver's state after every iteration; True stops the solver.
-        ``state.problem.run`` tells what was sent and rebuilt.
-    checkpoint : str or path, optional
-        A folder for the state of block descent, see ``solvers.BlockCoordinateDescent``.
+    ``callback`` receives the solver's state after every iteration, and ``state.problem.run`` its
+    counts of numbers sent and shards rebuilt; True stops. ``checkpoint`` is a folder for the state
+    of block descent, see ``solvers.BlockCoordinateDescent``. The model gains ``n_rebuilt_``, the
+    number of shards whose lost state was made again, and ``n_workers_``.
 
-    Returns
-    -------
-    model
-        With ``n_rebuilt_``, the number of shards whose state was lost and made again, and
-        ``n_workers_`` beside its own attributes.
-
-    Raises
-    ------
-    ValueError, TypeError
-        In one sentence, for settings or data that make no sense, or need one machine.
-    KeyboardInterrupt
-        Passed on after an interruption; the last iterate is in place and can predict.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import KernelRegressor
-    >>> from mercer.distributed import Here, Shard
-    >>> from mercer.distributed.fitting import fit_machine
-    >>> X = np.linspace(0, 3, 90)[:, None]
-    >>> engine = Here([Shard(x, np.sin(x[:, 0])) for x in np.split(X, 3)])
-    >>> model = fit_machine(KernelRegressor("fourier", random_state=0), engine)
-    >>> bool(abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.1)
-    True
+    A ValueError or TypeError for settings or data that make no sense, or need one machine. After a
+    KeyboardInterrupt the last iterate is in place and can predict.
     """
     _refuse(model)
     log = Log(checkpoint)
@@ -175,7 +146,7 @@ def _checked(
     classes: NDArray | None,
     of_class: NDArray[np.float64] | None,
 ) -> Shard:
-    """A shard of numbers, finite, without rows of weight 0; the same one if it was so."""
+    """Check a shard and drop rows of weight 0; return the shard itself if nothing changes."""
     X = check_array(
         sound(shard.X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0, input_name="X"
     )
@@ -400,7 +371,7 @@ def _weight_up_to(
 
 
 class _Told(Iterations):
-    """Tells the log how far a fit over many machines is, and whoever else listens."""
+    """Log the progress of a distributed fit, then call the user's listener."""
 
     def __init__(self, name: str, log: Log, engine: Engine, listener: Listener | None):
         super().__init__(name)

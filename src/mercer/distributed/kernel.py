@@ -119,10 +119,7 @@ class KernelPart(SettledPart):
     def product_of_rows(
         self, state: None, X: Matrix, V: NDArray, starts: NDArray[np.int64], hold: bool
     ) -> NDArray:
-        """k(rows of the part, X) V at the places of these rows, (n, C), 0 for other rows.
-
-        X is the same in every request; with ``hold`` its kernel values are kept where they fit.
-        """
+        """k(rows of the part, X) V at their places, (n, C), 0 elsewhere; ``hold`` caches k."""
         product = np.zeros(V.shape, dtype=V.dtype)
         if len(self.y):
             if self._columns is None:
@@ -140,7 +137,7 @@ class KernelPart(SettledPart):
         return _columns(self.design.points(), self.design.kernel, X, self.facts).rmatvec(coef)  # type: ignore[attr-defined]
 
     def _inside(self, state: _State, J: Columns) -> tuple[NDArray, NDArray]:
-        """Positions in J of the rows of this part, and the numbers of these rows in it."""
+        """Positions in J of the rows of this part, and their numbers within the part."""
         local = J.numbers() - state.start
         inside = np.flatnonzero((local >= 0) & (local < len(self.y)))
         return inside, local[inside]
@@ -161,15 +158,11 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
             r_J = y_J − n alpha a_J − Σ_i k(X_J, X_i) a_i, summed over the shards i
             on one worker: (k(X_J, X_J) + n alpha I) Δ = r_J;   a_J += Δ
 
-    A worker's state is the coefficients of its rows, so that nothing that is lost needs the rows of
-    others. The residual is known before each block moves, as of normal equations, and all of it is
-    made where that tells that it is small. The coefficients, the targets and the last residuals,
-    of one entry per row, are with the client.
-
-    References
-    ----------
-    Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate
-    descent, algorithm 1.
+    A worker's state is the coefficients of its rows, so that rebuilding it needs no rows of others.
+    The residual is known before each block moves, as of normal equations, and all of it is computed
+    once that part is small. The coefficients, the targets and the last residuals, of one entry per
+    row, are with the client. Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel
+    learning using block coordinate descent, algorithm 1.
     """
 
     knows_residual: ClassVar[bool] = False

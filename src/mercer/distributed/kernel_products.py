@@ -23,18 +23,10 @@ _COPIES = 3.0  # of all rows that a worker may hold at once
 class KernelOnWorkers(KernelColumns):
     """The kernel matrix of all rows; each worker has the rows of K that belong to its shards.
 
-    The rows of the data are here, too, as a fitted exact machine predicts by them: single rows and
-    blocks of K are made here. They are sent to the workers once. A product sends its vector
-    (n, C) and receives as many numbers. Workers keep their rows of K where memory suffices.
-
-    Parameters
-    ----------
-    equations : RemoteKernelEquations
-        Which ask the workers.
-    design : KernelColumns
-        Of all rows, in the order of the shards.
-    hold : bool
-        Whether workers keep their rows of K.
+    The rows of the data, in the order of the shards, are here, too, as a fitted exact machine
+    predicts by them: single rows and blocks of K are made here. They are sent to the workers once.
+    A product sends its vector (n, C) and receives as many numbers. With ``hold`` workers keep their
+    rows of K.
     """
 
     def __init__(self, equations: RemoteKernelEquations, design: KernelColumns, hold: bool):
@@ -52,10 +44,7 @@ class KernelOnWorkers(KernelColumns):
 
 
 def machine_of(problem: RemoteProblem, hold: bool) -> Problem:
-    """The kernel machine of all rows with its targets here and its products on workers.
-
-    A MemoryError if a worker has no room for all rows.
-    """
+    """The problem of all rows with targets here and products on workers; or a MemoryError."""
     needed, room = _bytes_of_rows(problem), room_of_workers(problem.run.engine)
     if room is not None and needed > room:
         raise MemoryError(

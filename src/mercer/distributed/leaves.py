@@ -28,38 +28,11 @@ Callback = Callable[[ForestProgress], bool]
 def fit_local_machine(
     model: LocalKernelMachine, engine: Engine, callback: Callback | None = None
 ) -> LocalKernelMachine:
-    """Fit a local kernel machine to the shards of an engine.
+    """Fit a local kernel machine in place to the shards of an engine, and return it.
 
-    Parameters
-    ----------
-    model : LocalKernelRegressor or LocalKernelClassifier
-    engine : Engine
-    callback : callable, default=None
-        Called after every few nodes of a tree with what is solved so far; True stops the fit.
-
-    Returns
-    -------
-    model
-        The same, fitted as an ordinary model of one machine, which holds the rows: in memory, or in
-        files that are gone when the model is where memory has no room.
-
-    Raises
-    ------
-    ValueError, TypeError, MemoryError
-        In one sentence, as the model does, and for sparse rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import LocalKernelRegressor
-    >>> from mercer.distributed import Here, Shard
-    >>> from mercer.distributed.leaves import fit_local_machine
-    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(500, 2))
-    >>> y = np.sin(X).sum(axis=1)
-    >>> engine = Here([Shard(X[:200], y[:200]), Shard(X[200:], y[200:])])
-    >>> model = fit_local_machine(LocalKernelRegressor(leaf_size=100, random_state=0), engine)
-    >>> model.score(X, y) > 0.9
-    True
+    ``callback`` is called after every few nodes of a tree with the leaves solved so far; True stops
+    the fit. The fitted model holds the rows: in memory or, without room, in files that are deleted
+    with the model. A ValueError, TypeError or MemoryError as of the model, and for sparse rows.
     """
     model._begin_fit()
     table = FarTable.of(engine)
@@ -77,7 +50,7 @@ def fit_local_machine(
 
 
 def _float_type(shard: Shard) -> np.dtype:
-    """The type that the rows of a shard are taken in; the shorter one of those without rows."""
+    """Float type for the rows of a shard; the shorter one for shards without rows."""
     if not len(shard):
         return np.dtype(np.float32)
     return _checked(shard.X).dtype

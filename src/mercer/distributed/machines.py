@@ -63,13 +63,13 @@ class Log:
         return sum(sum(run.words.values()) for outer in self.runs for run in outer.whole())
 
     def begin(self, run: Run) -> Run:
-        """Another run, for which those before make room."""
+        """Begin another run; earlier runs free their state on workers."""
         self.forget()
         self.runs.append(run)
         return run
 
     def forget(self) -> None:
-        """Free what workers have derived."""
+        """Free state that workers have derived."""
         for run in self.runs:
             run.forget()
 
@@ -82,38 +82,19 @@ class Log:
 
 @dataclass(frozen=True)
 class ShardedRows:
-    """The ``Rows`` of a fit that are on the workers of an engine.
-
-    Attributes
-    ----------
-    engine : Engine
-        Of checked shards.
-    lengths : list of int
-        Rows of each.
-    given : Moments
-        Of X as given, by the weights of the rows.
-    dtype : numpy.dtype
-        Of X: float32 or float64.
-    sparse, weighted : bool
-    coding : Coding
-    loss : Loss
-    fit_intercept : bool
-    log : Log
-    scaler : transformer or None
-        Of these rows, once they are ``scaled``.
-    """
+    """The ``Rows`` of a fit that are on the workers of an engine, which has checked shards."""
 
     engine: Engine
-    lengths: list[int]
-    given: Moments
-    dtype: Any
+    lengths: list[int]  # rows of each shard
+    given: Moments  # of X as given, by the weights of the rows
+    dtype: Any  # of X: float32 or float64
     sparse: bool
     weighted: bool
     coding: Coding
     loss: Loss
     fit_intercept: bool
     log: Log
-    scaler: Scaler = None
+    scaler: Scaler = None  # of these rows, once they are scaled
 
     are_here: ClassVar[bool] = False
 
@@ -167,12 +148,12 @@ class ShardedRows:
         return replace(self, scaler=scaler)
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
-        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        """``map_`` with a kernel whose gamma is a number for the scaled rows."""
         kernel = map_.stated_kernel()
         return map_ if kernel is None else map_.state_kernel(resolved_kernel(kernel, self))
 
     def fit_design(self, map_: FeatureMap) -> Design:
-        """The design of these rows by a map that is fitted to them."""
+        """The design of the rows by a map fitted to them."""
         return _ShardedDesign(self._facts(fit_map(map_, self), self.dtype))
 
     def wide_rows(
@@ -182,7 +163,7 @@ class ShardedRows:
         return problem.wide_sample(few)
 
     def wide_design(self, prepared: Preprocessing) -> Design:
-        """The design of these rows, as they were given, in float64."""
+        """The design in float64 of the rows as given."""
         given = replace(self, scaler=prepared.scaler)
         return _ShardedDesign(given._facts(prepared.feature_map, np.dtype(np.float64)))
 
@@ -210,7 +191,7 @@ class ShardedRows:
     def problem(
         self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool
     ) -> RemoteProblem:
-        """The problem of a design of these rows."""
+        """The problem of a design of the rows."""
         facts: DesignFacts = design.facts  # type: ignore[attr-defined]
         told = _without_rows(facts) if _is_of_all_rows(design, penalty) else facts
         run = self.log.begin(Run(self.engine, DesignPart, told))
@@ -244,7 +225,7 @@ class ShardedRows:
     def scores(
         self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
     ) -> list[float]:
-        """The score of each of the models (q,) whose responses these are, by its weights."""
+        """Weighted score of each model (q,), by its responses."""
         given = (self.engine.share(answer), score, self.preprocessing, self.coding, self.dtype)
         total, weight = summed(self.engine, _scores_of, *given)
         return (total / weight).tolist()
@@ -252,7 +233,7 @@ class ShardedRows:
     def solver(
         self, given: str | Solver, problem: RemoteProblem, tol: float, max_iter: int
     ) -> Solver:
-        """The solver of that name, or the one that suits the problem."""
+        """Resolve a solver name for this problem; a Solver instance is returned unchanged."""
         if problem.penalty.l1:
             raise ValueError(
                 "penalty must be 'l2' over many machines; got "
@@ -302,7 +283,7 @@ class ShardedRows:
 
 
 class _ShardedDesign(RemoteDesign):
-    """A design of rows in shards, with what makes its parts."""
+    """A design of rows in shards, with the facts that make its parts."""
 
     def __init__(self, facts: DesignFacts):
         super().__init__(facts)
@@ -326,7 +307,7 @@ def _is_of_all_rows(design: Design, penalty: Penalty) -> bool:
 
 
 def _without_rows(facts: DesignFacts) -> _Bare:
-    """Facts without the rows that an exact kernel has here, which workers have by themselves."""
+    """Settings without the landmarks of an exact kernel: workers read them from their shards."""
     prepared = facts.preprocessing
     map_ = copy(prepared.feature_map)
     vars(map_).pop("landmarks_")

@@ -21,30 +21,12 @@ def fit_over(
     callback: Callable[[Any], bool] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Any:
-    """A model, fitted in place to the shards of an engine.
+    """A model of mercer's machines, fitted in place to the shards of an engine.
 
-    Parameters
-    ----------
-    model : estimator
-        KernelRegressor, KernelClassifier, LocalKernelRegressor, LocalKernelClassifier,
-        AutoKernelRegressor or AutoKernelClassifier.
-    engine : Engine
-    callback : callable, default=None
-        Called with the state of the solver after every iteration; True ends the fit.
-    checkpoint : path-like, default=None
-        See :func:`~mercer.distributed.fitting.fit_machine`; of kernel machines alone.
-
-    Returns
-    -------
-    estimator
-        ``model``.
-
-    Raises
-    ------
-    TypeError
-        For other models.
-    ValueError
-        In one sentence, for settings or data that make no sense, or that need one process.
+    ``callback`` receives the solver's state after every iteration; True ends the fit.
+    ``checkpoint``, of kernel machines alone: see :func:`~mercer.distributed.fitting.fit_machine`. A
+    TypeError for other models; a ValueError for settings or data that make no sense, or that need
+    one process.
     """
     if isinstance(model, (KernelRegressor, KernelClassifier)):
         from mercer.distributed.fitting import fit_machine

@@ -24,18 +24,10 @@ _COPIES = 3  # of the columns of a block while they are made and multiplied
 
 @dataclass(frozen=True)
 class NormalFacts(DesignFacts):
-    """Facts that parts of normal equations are made with.
+    """Facts that parts of normal equations are made with."""
 
-    Attributes
-    ----------
-    matrix : Design of shape (D, D) or None
-        That of the norm of a kernel's space; each part multiplies some of its rows.
-    n_shards : int
-        Over which the rows of the matrix are spread.
-    """
-
-    matrix: Any = None
-    n_shards: int = 1
+    matrix: Any = None  # design (D, D) of the norm of a kernel's space; a part has some rows
+    n_shards: int = 1  # over which the rows of the matrix are spread
 
 
 @dataclass(frozen=True)
@@ -69,15 +61,12 @@ class _State(NamedTuple):
 
 
 def _stacked(values: list[_Values]) -> _Values:
-    """The columns of all of these values."""
+    """Columns of all values side by side."""
     return _Values(*map(np.hstack, zip(*values, strict=True)))
 
 
 class PiecewiseRows(RowPart):
-    """Rows whose blocks of columns are made some rows at a time where memory is short.
-
-    Such columns are made anew for every product.
-    """
+    """Rows whose blocks of columns, where memory is short, are remade piecewise per product."""
 
     def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
         pieces = self._pieces(J)
@@ -119,7 +108,7 @@ class PiecewiseRows(RowPart):
 
 
 class NormalPart(SettledPart):
-    """The residual of the rows of a shard, and sums over these rows by blocks of columns."""
+    """The residual of the rows of a shard, and sums over them by blocks of columns."""
 
     facts: NormalFacts
 
@@ -326,7 +315,7 @@ class NormalPart(SettledPart):
         return self._product(self.rows.weighted(y - self._forward(x)), x, -strengths)
 
     def examples(self, state: None, rows: NDArray, starts: NDArray, columns: NDArray) -> NDArray:
-        """Some features of the rows numbered over all shards, 0 for those of other shards."""
+        """Some features of rows by their numbers over all shards, 0 for rows of other shards."""
         out = np.zeros((len(rows), len(columns)))
         local = rows - starts[self.number]
         inside = np.flatnonzero((local >= 0) & (local < self.n_rows))

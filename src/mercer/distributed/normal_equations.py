@@ -42,13 +42,10 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
     solutions alone the numbers travel. The matrix of a kernel's norm is multiplied by rows, some by
     each part, and the landmarks need not be rows of any shard.
 
-    Changes of x in the last epochs, and functions across all blocks, are here; workers hold what
-    they change in their rows. One request an epoch sums the products between these.
-
-    References
-    ----------
-    Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate
-    descent, algorithms 2 and 3.
+    Changes of x in the last epochs, and functions across all blocks, are here; workers hold the
+    changes of their rows. One request an epoch sums the products between them. Tu, Roelofs,
+    Venkataraman and Recht (2016), Large scale kernel learning using block coordinate descent,
+    algorithms 2 and 3.
     """
 
     spans_subspaces: ClassVar[bool] = True

@@ -36,36 +36,23 @@ _NEAR = 0.1  # of the rows of a part, by which it may differ from others to end 
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """Some rows of Parquet files, to be read where they are wanted.
+    """Some rows of Parquet files, to be read on a worker."""
 
-    Attributes
-    ----------
-    groups : tuple of (str, int, int, int)
-        File, number of a group of rows, and which of its rows, from first to before last.
-    features : tuple of str
-    target, weights : str or None
-        Names of columns.
-    dtype : str or None
-        Of an array of the features; None makes frames.
-    """
-
+    # (file, number of the row group, first row, row before which it ends)
     groups: tuple[tuple[str, int, int, int], ...]
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # names of columns, as target and weights
     target: str | None
     weights: str | None
-    dtype: str | None
+    dtype: str | None  # of an array of the features; None makes frames
 
     @property
     def n_rows(self) -> int:
-        """Rows, those without a target among them."""
+        """Count of rows, with or without a target."""
         return sum(stop - start for _, _, start, stop in self.groups)
 
 
 def parquet_files(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The Parquet files of a folder and of those inside, or of a list, or one file.
-
-    Names that begin with a dot or an underscore are left out, as other readers do.
-    """
+    """The Parquet files of a folder, recursive, or a list; names with "." or "_" first are out."""
     if not isinstance(path, (str, os.PathLike)):
         return [file for each in path for file in parquet_files(each)]
     path = Path(path).absolute()
@@ -100,48 +87,15 @@ def parquet_parts(
     weights: str | None = None,
     raw: bool = False,
 ) -> list[ParquetPart]:
-    """Plan how the rows of Parquet files are divided; only the ends of files are read.
+    """Divide the rows of Parquet files, sorted by name; only the ends of files are read.
 
-    Parameters
-    ----------
-    path : path-like or sequence of path-like
-        A folder, a file or several, which every worker finds under the same names.
-    n_parts : int
-        Parts that are wanted, of about as many rows. Where there are fewer rows, there are fewer.
-    target : str or int, default=None
-        Column to predict: its name or number.
-    features : sequence of str, default=None
-        Columns to learn from; None takes all that have no other use.
-    drop : sequence of str, default=()
-        Columns to leave out.
-    weights : str, default=None
-        Column of sample weights.
-    raw : bool, default=False
-        Make frames of all features, not only where there are texts or dates among them.
+    ``path`` is a folder, a file or several, which every worker finds under equal names. There are
+    ``n_parts`` parts of about as many rows, or one per row. ``target`` is a name or number of a
+    column; ``features`` by default all columns without another use; ``raw`` makes frames also of
+    tables without texts and dates.
 
-    Returns
-    -------
-    list of ParquetPart
-        The rows in the order of the files, which are ordered by name.
-
-    Raises
-    ------
-    DataError
-        If files are no Parquet files, differ in their columns or lack one that is named.
-    FileNotFoundError
-        If there is nothing under a path.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> import pyarrow, pyarrow.parquet
-    >>> from mercer.distributed.parquet import parquet_parts, read_part
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> columns = pyarrow.table({"rooms": [3, 5, 4], "price": [2.0, 4.0, 3.0]})
-    >>> pyarrow.parquet.write_table(columns, folder / "houses.parquet")
-    >>> parts = parquet_parts(folder, 2, target="price")
-    >>> [read_part(part).X.tolist() for part in parts]
-    [[[3.0]], [[5.0], [4.0]]]
+    A DataError if files are no Parquet files, differ in their columns or lack a named one; a
+    FileNotFoundError if there is nothing under a path.
     """
     files = parquet_files(path)
     source = Input(files[0])
@@ -174,18 +128,11 @@ def parquet_parts(
 
 
 def read_part(part: ParquetPart) -> Shard:
-    """Read some rows; those whose target is missing are left out.
+    """Read the rows of a part that have a target.
 
-    Returns
-    -------
-    Shard
-        X is a float32 or float64 array with NaN for what is missing, or a frame. A target of texts
-        is one of labels, also where the texts are numbers: no part knows those of others.
-
-    Raises
-    ------
-    DataError
-        If a file has been changed or cannot be read here, or a weight is negative or missing.
+    X is a float32 or float64 array with NaN for missing cells, or a frame. A target of texts is one
+    of labels, also where the texts are numbers, as no part knows the texts of others. A DataError
+    if a file has changed or cannot be read here, or a weight is negative or missing.
     """
     names = [part.target, part.weights]
     columns = list(dict.fromkeys([*part.features, *(name for name in names if name is not None)]))

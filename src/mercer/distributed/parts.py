@@ -33,32 +33,12 @@ __all__ = ["At", "Coding", "DesignFacts", "DesignPart", "Mix"]
 
 @dataclass(frozen=True)
 class Coding:
-    """Map from given targets to the targets of a loss; ``numbers`` or ``classes`` makes it.
+    """Map from given targets to the targets of a loss; ``numbers`` or ``classes`` makes it."""
 
-    Attributes
-    ----------
-    centre : ndarray of shape () or (k,)
-        Taken off numbers.
-    classes_ : ndarray of shape (n_classes,) or None
-        Sorted; None for numbers.
-    joint : bool
-        Whether the loss looks at all classes of a row together.
-    shape : tuple of int
-        Of the target of one row: () or (k,).
-
-    Examples
-    --------
-    >>> from mercer.distributed.parts import Coding
-    >>> Coding.classes(["cat", "dog"]).apply(["dog", "cat", "dog"])
-    array([ 1., -1.,  1.])
-    >>> Coding.numbers([1.0, 2.0]).apply([[1.0, 3.0]])
-    array([[0., 1.]])
-    """
-
-    centre: NDArray[np.float64]
-    classes_: NDArray | None = None
-    joint: bool = False
-    shape: tuple[int, ...] = ()
+    centre: NDArray[np.float64]  # () or (k,), taken off numbers
+    classes_: NDArray | None = None  # sorted; None for numbers
+    joint: bool = False  # whether the loss takes all classes of a row together
+    shape: tuple[int, ...] = ()  # of the target of one row: () or (k,)
 
     @classmethod
     def of(cls, target: Target, outputs: tuple[int, ...]) -> Coding:
@@ -81,13 +61,7 @@ class Coding:
         return cls(np.zeros(()), known, joint, shape)
 
     def apply(self, target: Any) -> NDArray[np.float64]:
-        """Targets of a loss, (n_i,) or (n_i, k).
-
-        Raises
-        ------
-        ValueError
-            If the targets have another shape, or a class that is not known.
-        """
+        """Targets of a loss, (n_i,) or (n_i, k); a ValueError for unknown classes or shapes."""
         target = np.asarray(target)
         if self.classes_ is None:
             if target.shape[1:] != self.shape:
@@ -110,37 +84,17 @@ class Coding:
 
 @dataclass(frozen=True)
 class DesignFacts:
-    """Facts that make designs of shards, the same on all workers.
+    """Facts that make designs of shards, the same on all workers."""
 
-    Attributes
-    ----------
-    preprocessing : Preprocessing
-        Scaler and map, fitted to the rows of all shards.
-    coding : Coding
-    loss : Loss
-    n_rows : int
-        Rows of all shards, those of weight 0 left out.
-    mean_weight : float
-        Of these rows; 1.0 without weights.
-    dtype : numpy.dtype
-        Of designs, targets and coefficients: float32 or float64.
-    fit_intercept : bool
-    n_threads : int or None, default=1
-        Threads that products of a shard may use, BLAS included; None leaves them as they are.
-    hold : float, default=0.0
-        Bytes that a shard may take for a kernel's columns, which are else made anew for every
-        product.
-    """
-
-    preprocessing: Preprocessing
+    preprocessing: Preprocessing  # scaler and map, fitted to the rows of all shards
     coding: Coding
     loss: Loss
-    n_rows: int
-    mean_weight: float
-    dtype: Any
+    n_rows: int  # of all shards, without rows of weight 0
+    mean_weight: float  # of these rows; 1.0 without weights
+    dtype: Any  # of designs, targets and coefficients: float32 or float64
     fit_intercept: bool
-    n_threads: int | None = 1
-    hold: float = 0.0
+    n_threads: int | None = 1  # of products of a shard, BLAS included; None: no limit
+    hold: float = 0.0  # bytes of a shard for a kernel's columns, else made for every product
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -151,10 +105,7 @@ class DesignFacts:
 
 @dataclass(frozen=True)
 class At:
-    """The version of a state that is the responses at one θ.
-
-    It is told apart from versions that count the steps of an algorithm.
-    """
+    """Version of a state that holds the responses at one θ, distinct from counts of steps."""
 
     number: int
     kept: ClassVar[int] = 3  # the point where Newton's method is, its trial, and what mixes both
@@ -174,18 +125,10 @@ class Mix:
 
 
 class DesignPart(Part):
-    """The rows of a shard as a design, and sums over them at points.
+    """The rows of a shard as a design (n_i, D), n_i >= 0, and sums over them at points.
 
-    Rows of weight 0 are left out, as they are of a fit on one machine.
-
-    Attributes
-    ----------
-    design : Design of shape (n_i, D)
-        n_i may be 0.
-    y : ndarray of shape (n_i,) or (n_i, k)
-        Targets of the loss.
-    weights : ndarray of shape (n_i,) or None
-        Of mean 1 over the rows of all shards.
+    Rows of weight 0 are left out, as they are of a fit on one machine; weights have mean 1 over the
+    rows of all shards.
     """
 
     facts: DesignFacts
@@ -208,7 +151,7 @@ class DesignPart(Part):
 
     @cached_property
     def design(self) -> Design:
-        """The design of these rows, made when something first needs it."""
+        """The design of the rows, made on first use."""
         return self._design(Rows(self._inputs(), self.y, self.weights))
 
     def _design(self, rows: Rows) -> Design:
@@ -266,7 +209,7 @@ class DesignPart(Part):
 
     @cached_property
     def terms(self) -> _Terms:
-        """The terms of these rows in the means over all rows."""
+        """Terms of the rows in the means over all rows."""
         return _Terms(self)
 
     def evaluate(self, state: Any, loss: Loss) -> tuple[NDArray, NDArray]:
@@ -280,7 +223,7 @@ class DesignPart(Part):
         return self.terms.of_loss(loss)._mean_product(curvature, v, outputs)
 
     def curvatures(self, state: Any, loss: Loss) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Terms of these rows in ``Problem.mean_curvatures``."""
+        """Terms of the rows in ``Problem.mean_curvatures``."""
         squares, mean = self.terms.of_loss(loss).mean_curvatures(state.responses)
         return squares, np.asarray(mean)
 
@@ -333,7 +276,7 @@ class _Responses:
 
 
 class _Terms(Problem):
-    """The terms of a shard's rows in the means of a problem of all rows: these are their sums."""
+    """Terms of a shard's rows: a mean over all rows is the sum of its terms."""
 
     def __init__(self, part: DesignPart):
         facts = part.facts
@@ -349,7 +292,7 @@ class _Terms(Problem):
         return self.part.design  # made when it is needed: targets alone need none
 
     def of_loss(self, loss: Loss) -> _Terms:
-        """Terms of these rows with another loss."""
+        """Terms of the rows with another loss."""
         if loss == self.loss:
             return self
         other = copy(self)

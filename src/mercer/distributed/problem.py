@@ -25,16 +25,7 @@ _AUDIT_EVERY = 50  # products at points between two looks at whether a worker's 
 
 
 class RemoteDesign(Design):
-    """An n x D matrix whose rows are on workers: what solvers ask of its size, and no entries.
-
-    Parameters
-    ----------
-    facts : DesignFacts
-    n_inputs : int, optional
-        Columns of X; by default those that the map was fitted to.
-    nbytes : int, default=0
-        Bytes of all shards' designs, where they are known.
-    """
+    """An n x D matrix on workers: sizes and bytes (0 if unknown), no entries."""
 
     def __init__(self, facts: DesignFacts, n_inputs: int | None = None, nbytes: int = 0):
         feature_map = facts.preprocessing.feature_map
@@ -57,12 +48,12 @@ class _Asked:
     n_products: int = 0
 
     def of_rows(self, ask: str, rows: RemoteRows) -> Any:
-        """The sum over the shards of what parts make of an expression of their rows."""
+        """Sum over the shards of a request on an expression of their rows."""
         asked = self.run if rows.point is None else rows.point
         return asked.total(ask, rows.expression)
 
     def audit(self, version: At, theta: NDArray) -> None:
-        """Look whether the responses of one shard are those of θ; of each shard in turn."""
+        """Audit the responses at θ of one shard, each shard in turn."""
         number = self.n_products // _AUDIT_EVERY % self.run.engine.n_shards
         self.run.audit(version, lambda number: theta, number)
 
@@ -73,16 +64,9 @@ class _Asked:
 
 
 class RemoteResponses(RemoteRows):
-    """Zw + b at one θ: states of workers, which they can always make again from θ.
+    """Zw + b at one θ: states of workers, which can always be made again from θ.
 
-    Parameters
-    ----------
-    asked : _Asked
-    theta : ndarray of the shape of θ
-    like, n_rows
-        As of ``RemoteRows``.
-    update : ndarray or Mix
-        What the states are first made from.
+    ``update``, an array or ``Mix``, makes the states first; the rest is as of ``RemoteRows``.
     """
 
     def __init__(
@@ -95,7 +79,7 @@ class RemoteResponses(RemoteRows):
         self._slopes: dict[Loss, NDArray] = {}
 
     def total(self, ask: str, *args: Any) -> Any:
-        """The sum over the shards of what parts answer in these states."""
+        """Sum over the shards of a request in these states."""
         update, self._update = self._update, None
         return self._asked.run.total(
             ask, *args, version=self.version, update=update, truth=lambda number: self._theta
@@ -124,7 +108,7 @@ class RemoteResponses(RemoteRows):
     def mixed(
         self, other: RemoteResponses, theta: NDArray, chosen: NDArray[np.bool_]
     ) -> RemoteResponses:
-        """Responses at θ, whose chosen columns are those of another point."""
+        """Responses at θ with chosen columns from another point."""
         mix = Mix(self.version, other.version, chosen)
         return RemoteResponses(self._asked, theta, self.like, self.n_rows, mix)
 
@@ -133,10 +117,7 @@ class RemoteResponses(RemoteRows):
 
 
 class RemotePoint(Point):
-    """A point of a ``RemoteProblem``: its responses are states of workers.
-
-    F and its gradient come from one request, when either is first asked for.
-    """
+    """A point of a ``RemoteProblem``; F and its gradient come from one request."""
 
     problem: RemoteProblem
     responses: Any
@@ -169,36 +150,12 @@ class RemotePoint(Point):
 
 
 class RemoteProblem(Problem):
-    """A problem whose rows are on workers; sums over rows are what travels.
+    """A problem whose rows are on workers; sums over rows travel, nothing of n entries.
 
     ``NewtonCG``, ``Smoothing`` and, by columns, ``ConjugateGradient`` solve it as they solve any
-    other. θ is sent once for F and its gradient, and directions once for every product with ∇²F;
-    nothing of n entries travels. ``y`` and the responses of points are ``RemoteRows``.
-
-    Parameters
-    ----------
-    run : Run
-        Of ``DesignPart`` or a kind of it, with the same facts.
-    facts : DesignFacts
-    penalty : Penalty
-    design : RemoteDesign, optional
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import losses, maps, penalties, solvers
-    >>> from mercer.distributed import Here, Run, Shard
-    >>> from mercer.distributed.parts import Coding, DesignFacts, DesignPart
-    >>> from mercer.distributed.problem import RemoteProblem
-    >>> from mercer.estimators.preprocessing import Preprocessing
-    >>> shards = [Shard([[-1.0]], ["no"]), Shard([[1.0], [2.0]], ["yes", "yes"])]
-    >>> prepared = Preprocessing(None, maps.get("linear").fit([[0.0]]))
-    >>> coding, loss = Coding.classes(["no", "yes"]), losses.Logistic()
-    >>> facts = DesignFacts(prepared, coding, loss, 3, 1.0, np.float64, True)
-    >>> run = Run(Here(shards), DesignPart, facts)
-    >>> problem = RemoteProblem(run, facts, penalties.L2(0.1))
-    >>> solvers.NewtonCG(tol=1e-8).solve(problem).coef.round(4)
-    array([1.4996, 0.1392])
+    other. θ is sent once for F and its gradient, and directions once for every product with ∇²F.
+    ``y`` and the responses of points are ``RemoteRows``. ``run`` asks ``DesignPart``, or a kind of
+    it, with equal facts.
     """
 
     def __init__(
@@ -233,7 +190,7 @@ class RemoteProblem(Problem):
         return prepared.feature_map.design(prepared.scaled(X)), y
 
     def wide_sample(self, rows: NDArray[np.int64]) -> Design:
-        """The design that ``sample`` gives of these rows, in float64."""
+        """The design of the rows of ``sample``, in float64."""
         X, _ = self._few(len(rows))
         ((_, design),) = self.facts.preprocessing.feature_map.designs(
             self.facts.preprocessing.scaled(X).astype(np.float64)

@@ -54,21 +54,9 @@ class _Update(NamedTuple):
 class RemoteEquations(Equations):
     """Common base of equations of rows on workers; the first base of those of each form.
 
-    The truth is x and the strengths, here. A request carries the move since the last one, which
-    workers make before they answer; x is replaced, never written to, as it may be on its way.
-
-    Parameters
-    ----------
-    problem : RemoteProblem
-    alphas : ndarray of shape (q,)
-    kind : type of Part
-    facts : DesignFacts
-        What parts are made with.
-
-    Attributes
-    ----------
-    run : Run
-        Its counts of requests, words and rebuilt shards.
+    The truth is x and the strengths ``alphas`` (q,), here. A request carries the move since the
+    last one, which workers make before they answer; x is replaced, never written to, as it may be
+    on its way. ``run`` counts requests, words and rebuilt shards.
     """
 
     spans_subspaces: ClassVar[bool] = False
@@ -97,7 +85,7 @@ class RemoteEquations(Equations):
     # -- requests ----------------------------------------------------------------------------
 
     def _ask(self, ask: str, *args: Any) -> Any:
-        """The sum over the shards of what their parts answer at the current x."""
+        """Sum over the shards of a request at the current x."""
         try:
             value = self.run.total(
                 ask, *args, version=self._version, update=self._pending, truth=self._truth
@@ -115,7 +103,7 @@ class RemoteEquations(Equations):
         return self._truth_here
 
     def _truth_at_x(self, number: int) -> Any:
-        """The truth without what led to x, which an audit does not look at."""
+        """The truth without its history, for audits."""
         return self._truth(number)
 
     def _go_to_new_version(self) -> None:
@@ -219,7 +207,7 @@ class RemoteEquations(Equations):
 
 
 class SettledPart(DesignPart):
-    """A part that can be asked for nothing but to go to the current x."""
+    """A part whose one request is the move to the current x."""
 
     def settled(self, state: Any) -> None:
         """Nothing: the state is there."""

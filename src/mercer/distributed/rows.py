@@ -1,5 +1,4 @@
-"""Arrays of one row per row of all shards, which stay there: what is made of them is told, and
-worked out by each worker when a mean over the rows is asked for."""
+"""Lazy arrays over shards, evaluated on the workers when a sum is requested."""
 
 from __future__ import annotations
 
@@ -19,18 +18,10 @@ _BY_ROWS = {np.where, np.clip, np.zeros_like, np.ones_like}  # functions beside 
 
 @dataclass(frozen=True)
 class Expression:
-    """A function of arrays of a shard's rows, made of NumPy's functions of single rows.
+    """A function of arrays of a shard's rows, made of NumPy's functions of single rows."""
 
-    Attributes
-    ----------
-    function : callable, or str
-        Of the arguments; or the name of an array that the shard has.
-    arguments : tuple
-        Expressions, numbers and small arrays.
-    """
-
-    function: Any
-    arguments: tuple[Any, ...] = ()
+    function: Any  # of the arguments; or the name of an array that the shard has
+    arguments: tuple[Any, ...] = ()  # expressions, numbers and small arrays
 
     def evaluate(self, arrays: Mapping[str, NDArray]) -> NDArray:
         """Its value, given the arrays that have names."""
@@ -47,7 +38,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Extremes:
-    """The least and the largest entry of every output; of a sum, those of all its terms."""
+    """Least and largest entry of every output; a sum has the extremes of all its terms."""
 
     least: NDArray
     largest: NDArray
@@ -72,18 +63,9 @@ class RemoteRows(NDArrayOperatorsMixin):
     """An array (n,) or (n, k) whose rows are on workers.
 
     NumPy's functions of single rows and the operators give more of the kind; ``min`` and ``max``
-    ask the workers, as do the means of a ``RemoteProblem``.
-
-    Parameters
-    ----------
-    ask : callable
-        ``ask(request, rows)`` gives the sum over the shards of what a part answers.
-    expression : Expression
-    like : ndarray of shape (0,) or (0, k)
-        An array without rows of the same dtype.
-    n_rows : int
-    point : object, optional
-        That the expression has the responses of.
+    ask the workers, as do the means of a ``RemoteProblem``. ``ask(request, rows)`` sums the answers
+    of the shards, ``like`` (0,) or (0, k) is an array of equal dtype without rows, and ``point``
+    has the responses of the expression.
     """
 
     def __init__(

@@ -121,38 +121,18 @@ class _Plan:
 
 @dataclass
 class Run:
-    """A fit over the shards of an engine, as its client sees it.
-
-    Parameters
-    ----------
-    engine : Engine
-    kind : type of Part
-    facts : object
-        What every part is made with; shared once.
-
-    Attributes
-    ----------
-    n_rebuilt : int
-        Shards whose state was rebuilt from the truth because a worker had lost it.
-    n_wrong : int
-        States that an audit found to be wrong.
-    n_requests : int
-    words : Counter
-        Numbers in the arguments of requests ("sent", by what is asked) and in their answers
-        ("received"), each counted once, however many shards there are; "truth" is what states
-        were rebuilt from.
-    inner : list of Run
-        Runs that ask other parts of the same shards for the same fit, and count by themselves.
-    """
+    """A fit over the shards of an engine, as its client sees it."""
 
     engine: Engine
     kind: type[Part]
-    facts: Any
+    facts: Any  # arguments of every part; shared once
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    n_rebuilt: int = 0
-    n_wrong: int = 0
+    n_rebuilt: int = 0  # shards whose state was rebuilt because a worker had lost it
+    n_wrong: int = 0  # states that an audit found to be wrong
     n_requests: int = 0
+    # numbers sent, by request, received, and in the truth
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # runs of other parts of these shards, which count by themselves
     inner: list[Run] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -171,27 +151,13 @@ class Run:
         update: Any = None,
         truth: Callable[[int], Any] | None = None,
     ) -> Any:
-        """The sum over the shards of ``part.<ask>(state, *args)``.
+        """The sum over the shards of ``part.<ask>(state, *args)``; a RuntimeError if losses go on.
 
-        Parameters
-        ----------
-        ask : str
-        *args
-            Shared first if they are large arrays, or tuples of them; may be handles.
-        version : int or another name of a state, optional
-            Of the state that is needed; without it ``state`` is None. States of either kind are
-            kept by themselves.
-        update : optional
-            Leads there from the version before.
-        truth : callable, optional
-            ``truth(number)`` is what the state of a shard follows from, shared first if it is a
-            large array. It is sent with the first request of a run that needs a state, unless there
-            is an ``update``, and then only where a worker misses.
-
-        Raises
-        ------
-        RuntimeError
-            If shards go on being lost.
+        Large arrays in ``args`` are shared first; handles pass. ``version``, a number or another
+        name, identifies the state needed, which ``update`` makes from the version before; without
+        it ``state`` is None. ``truth(number)`` rebuilds the state of a shard: it is sent with the
+        first request of a run that needs a state without an ``update``, and then only where a
+        worker misses it.
         """
         begins = version is not None and update is None and type(version) not in self._begun
         common = (self._plan, ask, version, self._sent(update), self._sent(args))
@@ -221,19 +187,15 @@ class Run:
         return value
 
     def kept(self, ask: str, *args: Any) -> Handle:
-        """The handle of a sum that needs no state: it stays on a worker, as a ``Partial``.
-
-        An engine that loses it makes it again from shards and arguments.
-        """
+        """Handle of a stateless sum on a worker, a ``Partial``; the engine remakes a lost one."""
         common = (self._plan, ask, None, None, self._sent(args))
         self._count(ask, args, None)
         return self.engine.total(self.engine.each(answer, *common), Partial.plus)
 
     def audit(self, version: Any, truth: Callable[[int], Any], number: int) -> float:
-        """Difference between the state of a shard and its rebuilt twin; 0.0 if the state is lost.
+        """Difference between a shard's state and its rebuilt twin; 0.0 if the state is lost.
 
-        Where rounding does not explain it, a RuntimeWarning tells of it, and the states of all
-        shards are forgotten and rebuilt at the next request.
+        A difference beyond rounding warns, and drops the states of all shards for a rebuild.
         """
         own = self._own(truth, [number])
         handles = self.engine.each(_audited, self._plan, version, numbers=[number], own=own)
@@ -257,11 +219,11 @@ class Run:
         return inner
 
     def whole(self) -> list[Run]:
-        """This run and those within it."""
+        """This run and its inner runs."""
         return [self, *(run for inner in self.inner for run in inner.whole())]
 
     def forget(self) -> None:
-        """Drop what workers have derived; at the end of a fit, of a failed one too."""
+        """Drop state derived by workers, at the end of a fit or after its failure."""
         self.engine.everywhere(_Forget(self.id))
 
     def _own(

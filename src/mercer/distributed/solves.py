@@ -22,17 +22,14 @@ _SMALL = 2**16  # bytes of an argument that may be in a task; a larger one is sh
 
 @dataclass
 class RemoteBlock(EquationBlock):
-    """A block whose matrix is made by workers: ``matrix(alpha)`` is not here.
-
-    ``maker(*given, alpha)`` makes it there; ``given`` may be handles.
-    """
+    """A block whose matrix workers make by ``maker(*given, alpha)``, not here."""
 
     maker: Any = None
     given: tuple[Any, ...] = ()
 
 
 class RemoteSolves(BlockSolves):
-    """Factors and solutions as tasks on workers; ``budget`` are bytes of all of these together."""
+    """Factors and solutions as tasks on workers, in ``budget`` bytes together."""
 
     def __init__(self, run: Run, budget: float):
         super().__init__(budget)

@@ -19,10 +19,7 @@ def moments_of(shard: Shard) -> Moments | None:
 
 @dataclass(frozen=True)
 class Summary:
-    """Results of one pass over checked shards.
-
-    Added, of the rows of both; a shard without rows has None for what it does not know.
-    """
+    """Results of one pass over checked shards; the sum is of the rows of both."""
 
     columns: Moments | None  # of X
     target: Moments | None  # of y, where these are numbers

@@ -37,21 +37,12 @@ _Known: TypeAlias = Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray
 
 @dataclass(frozen=True)
 class TargetCode:
-    """Map from the targets of shards to the targets that leaves are solved for.
+    """Map from the targets of shards to the targets that leaves are solved for."""
 
-    Attributes
-    ----------
-    steps : sequence of callable
-        Transforms of numbers before the coding, such as a logarithm.
-    coding : Coding
-        Differences from the mean, or signs and indicators of classes.
-    dtype : numpy.dtype
-        Precision that coded targets are rounded to, as for rows of one machine.
-    """
-
+    # transforms of numbers before the coding, such as a logarithm
     steps: Sequence[Callable[[NDArray], NDArray]]
-    coding: Coding
-    dtype: Any
+    coding: Coding  # differences from the mean, or signs and indicators of classes
+    dtype: Any  # precision that coded targets are rounded to
 
     def __call__(self, target: Any) -> NDArray[np.float64]:
         """Targets (n, k)."""
@@ -64,28 +55,13 @@ class TargetCode:
 
 
 class FarTable(FarRows):
-    """A table by its shards.
+    """A table by its shards, with the ``sizes`` of all and an ``example`` of rows of one.
 
-    Parameters
-    ----------
-    engine : Engine
-    sizes : sequence of int
-        Rows of every shard.
-    example : array or data frame
-        Rows of one of them.
-    index : ndarray of int64, default=None
-        Which of all rows it has, increasing; None means all.
-
-    Attributes
-    ----------
-    callback : callable or None
-        Told of leaves that are solved, besides the callbacks of the model.
-    target_steps : tuple of callable
-        Transforms of the targets of the shards before they are coded.
+    ``index`` holds the increasing numbers of its rows; None means all rows.
     """
 
-    callback: Any = None
-    target_steps: tuple[Callable[[NDArray], NDArray], ...] = ()
+    callback: Any = None  # called with solved leaves, besides the callbacks of the model
+    target_steps: tuple[Callable[[NDArray], NDArray], ...] = ()  # transforms before coding
 
     def __init__(
         self,
@@ -105,13 +81,7 @@ class FarTable(FarRows):
 
     @classmethod
     def of(cls, engine: Engine) -> FarTable:
-        """The table of all shards.
-
-        Raises
-        ------
-        ValueError
-            If there is no row, or shards differ in their columns, or are sparse.
-        """
+        """The table of all shards; a ValueError if it is empty, sparse, or its columns differ."""
         looks = gathered(engine, _look)
         examples = [example for _, example in looks if example.shape[0]]
         if not examples:
@@ -199,7 +169,7 @@ class FarTable(FarRows):
 
 
 class _Treated(FarRows):
-    """A table after its treatment, of which some rows have what the treatment was learned with."""
+    """A table after its treatment; rows the treatment was learned from keep its results."""
 
     def __init__(
         self,
@@ -281,7 +251,7 @@ def _columns_of(example: Any) -> str:
 
 
 def _check(shard: Shard) -> None:
-    """Refuse cells of which nothing can be made."""
+    """Raise for cells that have no treatment."""
     if len(shard):
         checked_table(TablePreparer(), shard.X, reset=True)
 

@@ -19,28 +19,14 @@ DISTINCT = 1000  # values of a target that are told apart
 
 @dataclass(frozen=True)
 class Outline:
-    """A target, as far as it must be known to say what kind it is.
-
-    Attributes
-    ----------
-    n_rows : int
-    n_inputs : int
-    kind : str
-        Of its dtype: "f" where any shard has floats.
-    distinct : ndarray of shape (m,)
-        Sorted different values, the first thousand and one of them at most.
-    counts : ndarray of shape (m,)
-        Rows of every value in ``distinct``.
-    fraction : float or None
-        One that is no whole number.
-    """
+    """A target's facts that decide its kind."""
 
     n_rows: int
     n_inputs: int
-    kind: str
-    distinct: NDArray
-    counts: NDArray
-    fraction: float | None = None
+    kind: str  # of its dtype: "f" where any shard has floats
+    distinct: NDArray  # (m,) sorted different values, at most 1001
+    counts: NDArray  # (m,) rows of every value
+    fraction: float | None = None  # one that is no whole number
 
     def plus(self, other: Outline) -> Outline:
         """The outline of the rows of both."""

@@ -80,7 +80,7 @@ class Equations:
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     def _take_rows(self) -> None:
-        """Set the targets of all rows, and the parts that these are split into."""
+        """Set the targets of all rows, and split the rows into parts."""
         self.y = self.problem.y.reshape(self.n_rows, -1).astype(np.float64)
         self.parts = _split(self.problem, self.n_parts)
 
@@ -171,7 +171,7 @@ class Equations:
         raise NotImplementedError
 
     def keep(self, index: NDArray) -> None:
-        """Drop all strengths but those numbered, with their columns."""
+        """Keep the strengths at these indices, with their columns."""
         columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
         self.state, self.journal, *self.changes = (
             {name: contiguous(array[:, columns]) for name, array in arrays.items()}
@@ -205,14 +205,14 @@ class Equations:
         return available_memory() if device is None else device.free_memory()
 
     def solves(self, budget: float) -> BlockSolves:
-        """Solves blocks of these equations, caching what serves again in so many bytes."""
+        """Solver of blocks of the equations, with a cache of so many bytes."""
         return BlockSolves(budget)
 
     def audit(self, epoch: int) -> None:
-        """Compare a part of what is derived from x with the same made anew, once an epoch."""
+        """Compare a part of the state derived from x with a fresh one, once an epoch."""
 
     def close(self) -> None:
-        """Drop what was made for these equations; they are not used again."""
+        """Free the equations' resources; they are not used again."""
 
     @property
     def cached(self) -> bool:
@@ -222,7 +222,7 @@ class Equations:
     # -- what they are made of ---------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Facts other than data that tell these equations from others, as JSON values."""
+        """Facts other than data that identify the equations, as JSON values."""
         problem = self.problem
         return {
             "shape": [*problem.design.shape, *problem.shape],
@@ -234,7 +234,7 @@ class Equations:
         }
 
     def data(self) -> tuple[list[Data], NDArray, NDArray | None]:
-        """All data, to the last bit: what designs are made of, targets and weights."""
+        """All data, to the last bit: sources of designs, targets and weights."""
         sources = [source for design in self._designs() for source in design.sources()]
         return sources, on_host(self.problem.y), on_host(self.problem.weights)
 

@@ -90,7 +90,7 @@ class NormalMatrix:
         return gram
 
     def _row_chunks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Chunks of rows of (Z, 1), whitened if that is asked for."""
+        """Chunks of rows of (Z, 1), whitened on request."""
         problem = self.problem
         for rows in row_chunks(problem.n_rows, 32.0 * self.side):
             z = np.ones((rows.stop - rows.start, self.side))

@@ -51,10 +51,7 @@ class Process:
 
 @dataclass
 class Likelihood:
-    """Log likelihood of targets as a function of log gamma (d,) and log ridge, with its gradient.
-
-    Raises a MemoryError, before it begins, if the matrices would not fit.
-    """
+    """Log likelihood and gradient in log gamma (d,) and log ridge; a MemoryError if too large."""
 
     kernel: Stationary  # with a slope
     rows: NDArray[np.float64]  # (n, d)
@@ -97,7 +94,7 @@ class Likelihood:
         return float(value), np.append(of_gammas, of_ridge)
 
     def density(self, process: Process, others: Likelihood) -> float:
-        """Log density of the targets of other rows, each by itself, given the targets of these."""
+        """Log density of the targets of each other row, given the targets of the process."""
         kernel = self.kernel.with_gamma(process.gamma)
         n, m = len(self.rows), len(others.rows)
         matrix = kernel(self.rows)
@@ -180,10 +177,7 @@ def most_likely(
 def likes_own_scales(
     likelihood: Likelihood, gamma: NDArray[np.float64], ridge: float, half: NDArray[np.bool_]
 ) -> bool:
-    """Whether a gamma per input gives held-out targets a higher density than one common factor.
-
-    Each half of the rows is held out from the processes that make the other half most likely.
-    """
+    """True if gammas per input beat a common factor in the density of held-out halves."""
     gain = 0.0
     for known in (half, ~half):
         outputs = np.ptp(likelihood.targets[known], axis=0) > 0

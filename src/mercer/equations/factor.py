@@ -101,19 +101,9 @@ def lower(matrix: NDArray[np.float64]) -> NDArray:
 
 
 def lower_in_place(matrix: NDArray, block: int = _BLOCK) -> bool:
-    """Write the lower factor L, matrix = L Lᵀ, over a symmetric matrix, and say True.
+    """Write the lower factor L, matrix = L Lᵀ, over a symmetric matrix; True if there is one.
 
-    Without a factor the matrix is restored, and the answer is False. Three blocks of side ``block``
-    are in memory besides the matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.equations.factor import lower_in_place
-    >>> matrix = np.array([[4.0, 2.0], [2.0, 5.0]])
-    >>> lower_in_place(matrix), matrix
-    (True, array([[2., 0.],
-           [1., 2.]]))
+    Without a factor the matrix is restored. Three blocks of side ``block`` are in memory besides.
     """
     m = len(matrix)
     diagonal = matrix.diagonal().copy()

@@ -55,7 +55,7 @@ class KernelEquations(Equations):
         self._measure(problem.weights, np.atleast_1d(problem.row_mean(self.y)))
 
     def _measure(self, weights: NDArray | None, mean: NDArray[np.float64]) -> None:
-        """Set what follows from weights of rows and the mean of the targets."""
+        """Set quantities that follow from the weights and the mean of the targets."""
         problem, alphas = self.problem, self.alphas
         self.width = self.n_outputs + problem.fit_intercept
         self._root = None if weights is None else np.sqrt(weights)[:, None]
@@ -200,7 +200,7 @@ class KernelEquations(Equations):
     def values_at(
         self, x: NDArray[np.float64], residual: NDArray[np.float64], index: NDArray
     ) -> NDArray[np.float64]:
-        """F of the strengths numbered, given x of all and the residual of these."""
+        """F of some strengths, given x of all and the residual of them."""
         values = np.empty((len(index), self.n_outputs))
         for place, number in enumerate(index):
             shift, alpha = self._shift(x, number), self.alphas[number]

@@ -13,10 +13,9 @@ __all__ = ["RowPart"]
 
 
 class RowPart:
-    """Some rows of a design, with the columns that are cached of them.
+    """Some rows of a design: their numbers, weights and the columns cached of them.
 
-    ``design`` is of these rows alone, ``rows`` their numbers in the whole design, and ``weights``
-    (n,) theirs. ``budget`` are the bytes left for columns that are cached.
+    ``budget`` are the bytes left for columns that are cached.
     """
 
     def __init__(self, design: Design, rows: slice, weights: NDArray | None):
@@ -29,7 +28,7 @@ class RowPart:
         self._last: tuple[bytes, NDArray] | None = None
 
     def columns(self, J: NDArray) -> NDArray:
-        """Columns J, generated once where they are asked for several times in a row."""
+        """Columns J, cached for repeated requests in a row."""
         key = J.tobytes()
         if key in self._cache:
             return self._cache[key]
@@ -81,7 +80,7 @@ class RowPart:
         return (block @ delta.astype(block.dtype)).astype(np.float64, copy=False)
 
     def locate(self, J: NDArray) -> tuple[NDArray, NDArray]:
-        """Positions in J of the rows of this part, and the numbers of these rows in it."""
+        """Positions in J of the rows of this part, and their numbers within the part."""
         inside = np.flatnonzero((self.rows.start <= J) & (self.rows.stop > J))
         return inside, J[inside] - self.rows.start
 

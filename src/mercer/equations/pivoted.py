@@ -23,19 +23,8 @@ def pivoted_lower(
     """An order of the columns of M (p, p), and L (p, r) with M about LLᵀ in that order.
 
     M is symmetric and positive semi-definite but for rounding. L is lower triangular, and no entry
-    of the diagonal of M − LLᵀ is above ``least``; each of the r pivots was when it was taken. The
-    columns of M are asked for as they are needed: in memory is what holds at most twice the columns
-    of L, and p² numbers at most.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.equations.pivoted import pivoted_lower
-    >>> order, lower = pivoted_lower(Dense(np.array([[4.0, 4.0], [4.0, 4.0]])), 1e-9)
-    >>> lower
-    array([[2.],
-           [2.]])
+    of the diagonal of M − LLᵀ is above ``least``; each of the r pivots was. Columns of M are
+    computed on demand: memory holds at most twice the columns of L, and p² numbers at most.
     """
     growing = _Growing(matrix)
     while growing.count < growing.side:

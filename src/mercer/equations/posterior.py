@@ -55,10 +55,7 @@ class Posterior(Protocol):
 
 @dataclass
 class RowPosterior:
-    """The posterior given a target at each of the rows: k(x, x) − k(x, X) (K + R)⁻¹ k(X, x).
-
-    Raises a MemoryError, before it begins, if the factor of K + R would not fit.
-    """
+    """The posterior of targets at rows, k(x, x) − k(x, X) (K + R)⁻¹ k(X, x); or a MemoryError."""
 
     kernel: Kernel | FeatureKernel
     rows: Matrix  # (m, d), or texts
@@ -92,10 +89,7 @@ class RowPosterior:
         return np.maximum(self.kernel.diag(X) - explained, 0.0)
 
     def left_out(self, coef: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Residuals (m, k) and variances (m,) of targets that are left out, one at a time.
-
-        ``coef`` (m, k) are the coefficients of the machine, (K + R)⁻¹ (y − b).
-        """
+        """Residuals (m, k) and variances (m,) of targets left out in turn, from coefficients."""
         inverse = self._factor.inverse_diagonal(keep=True)
         return coef / inverse[:, None], 1.0 / inverse
 
@@ -148,10 +142,7 @@ class FeaturePosterior:
 
 
 class FeatureKernel:
-    """The kernel z(x)ᵀz(x') that the features of a map have, against rows whose features are kept.
-
-    It serves ``RowPosterior`` where there are more features than rows.
-    """
+    """The kernel z(x)ᵀz(x') against rows of cached features, for more features than rows."""
 
     def __init__(self, map_: FeatureMap, rows: Matrix):
         self.map = map_
@@ -175,7 +166,7 @@ _LEAST = 1e-12  # least 1 − h of a row: rounding must not make it 0
 def _prior(
     map_: FeatureMap, rows: Matrix, squares: NDArray[np.float64], rest: bool = False
 ) -> NDArray[np.float64]:
-    """The prior variance at rows whose features have these squares; or the rest, beyond them."""
+    """Prior variance at rows with such squares of features, or the rest beyond features."""
     of_kernel = squares
     if isinstance(map_, (Nystroem, RandomBinning)):
         of_kernel = np.maximum(map_.kernel_.diag(rows), squares)
@@ -194,14 +185,14 @@ def _features(map_: FeatureMap, X: Matrix) -> Any:
 
 
 def _bytes_per_row(map_: FeatureMap) -> float:
-    """Bytes of a row in float64, of its features and of what is made of them."""
+    """Bytes of a row in float64, its features and their products."""
     return map_.bytes_per_row(np.float64) + 24.0 * map_.n_features_out_
 
 
 def features(
     map_: FeatureMap, X: Data, prepare: Prepare
 ) -> Iterator[tuple[slice, Matrix, NDArray[np.float64]]]:
-    """Pieces of X: which rows, these rows prepared and in float64, and their features."""
+    """Pieces of X: numbers of rows, the rows prepared in float64, and their features."""
     for chunk in row_chunks(X.shape[0], _bytes_per_row(map_)):
         rows = wide(prepare(X[chunk]))
         for inner, design in map_.designs(rows):
@@ -260,10 +251,7 @@ class LeafPosterior:
         return np.square(total)
 
     def left_out(self, coef: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Residuals (n, k) and variances (n,) of targets that all leaves leave out, one at a time.
-
-        ``coef`` (D, k) are those of the model, without the constants of the leaves at their end.
-        """
+        """Residuals (n, k) and variances (n,) of targets that all leaves leave out in turn."""
 
         def parts(route: Route) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             members = self.map.members_.of(route.leaf)

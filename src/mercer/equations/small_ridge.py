@@ -23,19 +23,8 @@ def kernel_ridge(
 ) -> NDArray | None:
     """(matrix + ridge I)⁻¹ target by one factor; None if rounding leaves no factor.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        Symmetric and positive semidefinite, in float32 or float64.
-    target : ndarray of shape (n, k)
-    ridge : float
-    overwrite : bool, default=False
-        Whether the factor takes the memory of ``matrix``.
-
-    Examples
-    --------
-    >>> kernel_ridge(np.eye(2), np.array([[2.0], [4.0]]), ridge=1.0).ravel()
-    array([1., 2.])
+    The matrix (n, n) is symmetric and positive semidefinite, float32 or float64; ``overwrite``
+    gives its memory to the factor.
     """
     factor = _factor(matrix, ridge, overwrite)
     return None if factor is None else linalg.cho_solve(factor, target, check_finite=False)
@@ -61,14 +50,9 @@ def refined_kernel_ridge(
 
 
 def ridge_regressions(Z: NDArray, target: NDArray, ridges: Sequence[Any]) -> Iterator[NDArray]:
-    """Coefficients (D, k) of ridge regression on features Z (n, D) for every ridge.
+    """Coefficients (D, k) of ridge regression for every ridge; a LinAlgError without a factor.
 
-    Of the two Gram matrices of Z the smaller one is factored.
-
-    Raises
-    ------
-    LinAlgError
-        If rounding leaves no factor.
+    The smaller of the two Gram matrices of Z is factored.
     """
     is_wide = len(Z) < Z.shape[1]  # (ZᵀZ + r I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + r I)⁻¹ t
     gram, right = (Z @ Z.T, target) if is_wide else (Z.T @ Z, Z.T @ target)

@@ -17,11 +17,7 @@ __all__ = ["BlockSolves"]
 
 
 class BlockSolves:
-    """Solves blocks, and caches what serves in every epoch, in at most ``budget`` bytes.
-
-    That is a block's factors, one for each strength; where they do not fit, its Gram matrix; where
-    that does not fit either, nothing.
-    """
+    """Solves blocks, with a cache across epochs of at most ``budget`` bytes."""
 
     def __init__(self, budget: float):
         self.budget = budget
@@ -82,7 +78,7 @@ class BlockSolves:
                 self.budget += self._squares[number]
 
     def _admit(self, number: int, block: EquationBlock, n_strengths: int) -> None:
-        """Decide what is cached of a block that comes for the first time."""
+        """Decide on the cache of a block at its first use."""
         square = 8.0 * len(block.rows) ** 2
         penalty = 0.0 if block.penalty is None else float(block.penalty.nbytes)
         if n_strengths * square <= self.budget:

@@ -130,10 +130,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return self
 
     def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
-        """Fit scaler, map and coefficients to rows with encoded targets.
-
-        Solvers call the listener with their state after every iteration; True stops them.
-        """
+        """Fit scaler, map and coefficients; a listener that returns True stops the solver."""
         raise NotImplementedError
 
     def _attributes(self, state: Any) -> dict[str, Any]:
@@ -155,7 +152,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             flag(getattr(self, name), name)
 
     def _forget(self) -> None:
-        """Remove the fitted attributes that could contradict those of the next fit."""
+        """Remove the fitted attributes that could contradict the next fit's."""
         for name in (
             "map_coef_",
             "_intercept_",
@@ -200,10 +197,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return {"map_coef_": weights.T, "_intercept_": self._with_mean(offset)}
 
     def _with_mean(self, offset: NDArray) -> NDArray:
-        """Constants of the responses: those of the centred targets and the means of the targets.
-
-        In the type of the means, if that is longer: a mean far from 0 needs its digits.
-        """
+        """Constants of the responses plus the targets' means, in the longer type of both."""
         dtype = self._response_type(offset.dtype)
         return np.asarray(offset + self._target_mean_, dtype=dtype)
 
@@ -272,7 +266,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return out
 
     def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Callable[[Any], Any]]:
-        """The map and weights that predict with the least work, and what prepares their rows."""
+        """Map and weights that predict with the least work, and the preparation of their rows."""
         feature_map, scaled = self.feature_map_, self._preprocessing.scaled
         folds = type(feature_map).folded is not FeatureMap.folded
         if folds and weights.size <= feature_map.n_features_out_**2:  # no more responses
@@ -327,9 +321,8 @@ def listening(
 ) -> Iterator[Listener | None]:
     """Tell the callbacks when a fit begins and ends, on the device of the model.
 
-    Yields the function that a solver calls after every iteration. It calls ``told``, which by
-    default writes lines of the log, and the callbacks of the model with X and y. None if nothing
-    listens.
+    Yields the function for a solver to call after every iteration, of ``told``, by default the log,
+    and the model's callbacks; None if nothing listens.
     """
     context = model._init_callback_context(max_subtasks=None)
     context.call_on_fit_task_begin(estimator=model, X=X, y=y)

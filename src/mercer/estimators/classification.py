@@ -29,11 +29,7 @@ __all__ = ["Classification", "KernelClassifier"]
 
 
 class _Calibrated:
-    """A method that classifiers have if their loss or a calibration gives probabilities.
-
-    Without, the ``AttributeError`` gives the remedy, where that of scikit-learn's ``available_if``
-    says that there is no such attribute.
-    """
+    """A method that needs probabilities; its AttributeError gives the remedy, not absence."""
 
     def __init__(self, method: Callable[..., NDArray]):
         self._method = of_any_kind(method)

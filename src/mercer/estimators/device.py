@@ -36,13 +36,7 @@ def on_device_if_there(device: Any) -> Iterator[None]:
 
 
 def device_of(design: Design, asked: Any) -> str:
-    """The name of the device that a design lives on, "cpu" for the processor.
-
-    Raises
-    ------
-    ValueError
-        If an estimator asks for another one.
-    """
+    """Name of the device of a design, "cpu" for the processor; a ValueError if another is asked."""
     device = getattr(design, "device", None)
     if device is None and asked is not None and device_named(asked) is not None:
         raise ValueError(

@@ -35,10 +35,8 @@ class KernelFit:
     ) -> NDArray[np.float64]:
         """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
 
-        Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X. Where
-        the Laplacian has a kink along an input, its derivative is the mean of both sides, and so is
-        that of the exponential kernel at a row it is fitted to. Rows count by their weights, whose
-        ``roots`` are of shape (n, 1).
+        Derivatives are along the inputs that ``matrix`` scaled, or turned, to make X, at kinks the
+        mean of both sides. ``roots`` (n, 1) are those of the rows' weights.
         """
         d = X.shape[1]
         products = np.zeros((d, d) if full else d)

@@ -27,26 +27,14 @@ __all__ = ["HeldOut", "held_out", "solve_without_first"]
 
 @dataclass
 class HeldOut:
-    """Rows that a first solution leaves out, and its responses to these rows.
+    """Rows that a first solution leaves out, and its responses to them."""
 
-    Parameters
-    ----------
-    rows : ndarray of int64 of shape (h,)
-    tol : callable
-        Gives the tolerance of the solution of all rows from the responses (h, k).
-
-    Attributes
-    ----------
-    responses : ndarray of float64 of shape (h, k), or None
-        None until a first solution is found.
-    coef : ndarray, or None
-        Coefficients of the first solution, from which another one in float64 begins.
-    """
-
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # (h,)
+    # tolerance of the solution of all rows, from the responses (h, k)
     tol: Callable[[NDArray[np.float64]], float]
+    # (h, k) of the first solution
     responses: NDArray[np.float64] | None = field(init=False, default=None)
-    coef: NDArray | None = field(init=False, default=None)
+    coef: NDArray | None = field(init=False, default=None)  # of the first solution
 
 
 _held: ContextVar[HeldOut | None] = ContextVar("mercer_held_out", default=None)
@@ -103,10 +91,10 @@ def solve_without_first(
 def _sharing_a_factor(
     solver: ConjugateGradient, problem: Problem
 ) -> Callable[[Problem], ConjugateGradient]:
-    """Return a function that gives the solver for the problem, whole or without some of its rows.
+    """A function from a problem, whole or held-out, to its solver; all share one factor.
 
-    Their preconditioners share one factor, which takes as long as several products with the kernel:
-    that of landmarks has no weights in it, that of all rows is weighted again.
+    The factor takes as long as several products with the kernel. That of landmarks has no weights
+    in it; that of all rows is weighted again.
     """
     kind = solver.preconditioner
     if callable(kind) or kind is None or problem.device:

@@ -33,10 +33,7 @@ NUMBERS, TEXTS, MATRIX = "numbers", "texts", "kernel matrix"  # kinds of X
 
 
 def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDArray]:
-    """X and y of a fit, checked for the kind of input that the model takes.
-
-    Sets ``n_features_in_`` and ``feature_names_in_``. ``options`` are those of ``validate_data``.
-    """
+    """X and y of a fit, checked by ``validate_data``; sets the inputs' number and names."""
     kind = model._input_kind()
     if kind == MATRIX:
         X = in_memory(X)
@@ -96,10 +93,7 @@ def in_memory(X: Any) -> Any:
 
 
 def float_types(X: Any) -> Any:
-    """The types X may have inside: float32 holds small integers exactly in half the memory.
-
-    A MemoryError if X has none of them and a copy that has would not fit.
-    """
+    """The types X may have: float32 holds small integers; a MemoryError if no copy fits."""
     dtype = getattr(X, "dtype", None)
     is_small = isinstance(dtype, np.dtype) and dtype.kind in "iufb" and dtype.itemsize <= 2
     if is_large(X) and dtype not in (np.float64, np.float32):

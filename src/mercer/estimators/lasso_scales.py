@@ -26,20 +26,10 @@ _TOL = 1e-3  # duality gap, in units of F without weights: scales need no more d
 
 
 def lasso_scales(X: Any, target: NDArray, weights: NDArray | None = None) -> NDArray[np.float64]:
-    """Scale of every input: the size of its coefficients, whose largest becomes 1.
+    """Scale (d,) of every input: the size of its lasso coefficient, whose largest becomes 1.
 
-    The strength is the one of the least squared error on held-out rows, the last quarter.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d), in random order
-    target : ndarray of shape (n, k)
-    weights : ndarray of shape (n,) or None
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        1 for all inputs if no input lowers the held-out error.
+    Rows are in random order; the strength has the least squared error on the last quarter. All
+    scales are 1 if no input lowers that error.
     """
     n_fitted = max(1, int(_FITTED_SHARE * len(target)))
     first, last = slice(0, n_fitted), slice(n_fitted, None)

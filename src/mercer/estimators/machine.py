@@ -129,11 +129,7 @@ class KernelMachine(FeatureModel):
     def _fit_design(
         self, map_: maps.FeatureMap, rows: Rows
     ) -> tuple[Design, NDArray | None, list[NDArray] | None]:
-        """The design of the rows, by scaler and map fitted to them or those of the last fit.
-
-        Also returns the coefficients to start from, of the last fit, and solutions for every alpha;
-        None for those that are not known.
-        """
+        """Design by scaler and map, fitted or kept; coefficients to start from; path solutions."""
         by_evidence = is_name(self.selection, "evidence")
         first = self.alpha if by_evidence else None  # where the search begins
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction, first)

@@ -236,7 +236,7 @@ def _check_strength(alpha: float, asked: str) -> None:
 
 
 def _check_kept(model: Posteriors) -> None:
-    """Refuse what stands for the rows of a fit if it is not as the fit left it."""
+    """Raise unless the rows kept of a fit are as the fit left them."""
     state = State(model)
     kept = state.instance("_posterior_", dict)
     rule = "hold the rows of the fit, or products of features, and what belongs to them"

@@ -45,11 +45,7 @@ class Precise:
     tol: float = 0.0  # of the solver, where it is known beforehand
 
     def __call__(self, problem: Problem) -> Outcome:
-        """Results whose responses hold; those that do not have not converged.
-
-        A ConvergenceWarning comes as from the solver, and if rounding may have moved responses by
-        much.
-        """
+        """Results at a precision that holds; others have not converged and warn."""
         if problem.dtype == np.float64:
             return self._judged(problem, self.solve(problem, None))
         outcome: Outcome | None = None
@@ -86,7 +82,7 @@ class Precise:
         return not stalled and max(self._errors(problem, results)) <= _enough(problem, solver)
 
     def _judged(self, problem: Problem, outcome: Outcome) -> Outcome:
-        """The outcome, of which nothing is called converged that rounding has spoilt."""
+        """The outcome without the claim of convergence where rounding spoils it."""
         solver, results = outcome
         errors = self._errors(problem, results)
         spoilt = [
@@ -138,11 +134,7 @@ def at(problem: Problem, alpha: float) -> Problem:
 
 
 def warn_of_rough_features(feature_map: FeatureMap, X: Data) -> None:
-    """Warn if float32 rows, as the scaler leaves them, are too short for the features of a map.
-
-    For fits that do not end in float64 by themselves: features of a few rows are off by more than a
-    small share of their size.
-    """
+    """Warn if float32 makes features of a few rows rough, for fits without a float64 retry."""
     if X.dtype != np.float32:
         return
     rows = X[sampled_rows(X.shape[0])]

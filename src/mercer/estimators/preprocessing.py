@@ -34,7 +34,7 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a fit with their targets and weights, and what a fit asks of all of them."""
+    """Rows of a fit with their targets and weights, and all that a fit computes from them."""
 
     X: Any  # Data of shape (n, d), or texts
     target: NDArray  # (n,) or (n, k)
@@ -52,7 +52,7 @@ class Rows:
         return float(len(self) if self.weights is None else np.sum(self.weights))
 
     def fit_scaler(self, scale: bool) -> Scaler:
-        """``fit_scaler`` of these rows."""
+        """``fit_scaler`` of the rows."""
         return fit_scaler(self.X, self.weights, scale)
 
     def scaled(self, scaler: Scaler) -> Self:
@@ -60,24 +60,21 @@ class Rows:
         return replace(self, X=Preprocessing(scaler).scaled_rows(self.X))
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
-        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        """``map_`` with a kernel whose gamma is a number for the scaled rows."""
         return with_resolved_gamma(map_, self.X, self.weights)
 
     def fit_design(self, map_: FeatureMap) -> Design:
-        """The design of these rows, which are scaled, by a map that is fitted to them."""
+        """The design of the scaled rows by a map fitted to them."""
         return map_.fit_design(self.X)
 
     def wide_rows(
         self, prepared: Preprocessing, problem: Problem, few: NDArray[np.int64]
     ) -> Design:
-        """The design of a few of these rows, as they were given, in float64.
-
-        They are those of ``problem.sample``, where the problem has other ones.
-        """
+        """The design in float64 of the rows ``few`` as given, which are ``problem.sample``."""
         return prepared.wide_rows(self.X, few)
 
     def wide_design(self, prepared: Preprocessing) -> Design:
-        """The design of these rows, as they were given, in float64."""
+        """The design in float64 of the rows as given."""
         return prepared.wide_design(self.X)
 
     def unit(self, loss: Loss) -> float:
@@ -91,16 +88,13 @@ class Rows:
     def solver(
         self, given: str | solvers.Solver, problem: Problem, tol: float, max_iter: int
     ) -> solvers.Solver:
-        """The solver of that name, or itself, for a problem of these rows."""
+        """Resolve a solver name for this problem; a Solver instance is returned unchanged."""
         return solvers.get(given, problem, tol=tol, max_iter=max_iter)
 
     def scores(
         self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
     ) -> list[float]:
-        """The score of each of the models (q,) whose responses (q, n) or (q, n, k) to X these are.
-
-        A score is a mean over rows by their weights.
-        """
+        """Weighted score of each model, by the responses (q, n) or (q, n, k) of all to X."""
         return [score(each, self) for each in answer(self.X)]
 
     def in_span(
@@ -110,11 +104,11 @@ class Rows:
         return in_span(design, penalty, is_ridge, loss)
 
     def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
-        """The problem of a design of these rows."""
+        """The problem of a design of the rows."""
         return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
     def taken(self, rows: NDArray) -> Rows:
-        """Some of these rows, by index or by a mask; large X are not read yet."""
+        """Some rows, by index or by a mask; large X are read later."""
         if np.asarray(rows).dtype == bool:
             rows = np.flatnonzero(rows)
         weights = None if self.weights is None else self.weights[rows]
@@ -127,11 +121,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The fitted parts between rows as given and a design.
-
-    A fitted model keeps them as attributes of its own, ``scaler_`` and ``feature_map_``, which
-    users read, files hold and checks look at; this is a view of them.
-    """
+    """A model's ``scaler_`` and ``feature_map_``: the parts between rows as given and a design."""
 
     scaler: Scaler  # None takes the inputs as they are
     feature_map: Any = None  # None for machines that evaluate a kernel themselves
@@ -143,7 +133,7 @@ class Preprocessing:
 
     @classmethod
     def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Matrix]:
-        """Scaler and map fitted to the rows, and these scaled."""
+        """Scaler and map fitted to the rows, and the scaled rows."""
         scaler = fit_scaler(rows.X, rows.weights, scale)
         scaled = cls(scaler).scaled(rows.X)
         return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled
@@ -199,8 +189,7 @@ class Preprocessing:
 def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     """A scaler fitted to rows; None for texts and where ``scale`` is False.
 
-    A column too large to be scaled is a ValueError. Without ``scale`` inputs that live on very
-    different scales cause a warning: kernels see the largest.
+    A column too large is a ValueError; without ``scale`` very different inputs are a warning.
     """
     if X.ndim == 1:  # texts
         return None

@@ -44,12 +44,8 @@ class Probabilities:
     A squared loss makes r = (1 + response) / 2 an estimate of the probability of a class. It is
     bounded from below, raised to a power and scaled to sum one: p ~ (floor + max(r, 0))**power. The
     likeliest class is that of the largest response; of two classes, a response of 0 is a
-    probability of 1/2.
-
-    Parameters
-    ----------
-    floor, power : float
-        > 0; chosen for the least mean -log p of the true classes of held-out rows.
+    probability of 1/2. Floor and power, > 0, have the least mean -log p of the true classes of
+    held-out rows.
     """
 
     floor: float = 0.01
@@ -133,10 +129,10 @@ def calibrate(model: Any, rows: Rows) -> None:
 
 
 def _halves(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Rows to fit and rows to judge: in random order, every second different row of each class.
+    """Rows to fit and rows to judge: every second different row of each class.
 
-    The order follows from the numbers of a row, so that equal rows are in one half and a weight of
-    two is the same as a row given twice. None if no class has two different rows.
+    The order follows from a row's numbers: equal rows are in one half, and a weight of two equals a
+    row given twice. None if no class has two different rows.
     """
     keys, labels = _keys(rows.X), winners(rows.target)
     order = np.lexsort((keys, labels))
@@ -153,10 +149,7 @@ def _halves(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
 
 
 def _keys(X: Any) -> NDArray[np.float64]:
-    """A random number between 0 and 1 for every row, the same one for equal rows.
-
-    Rows that are not in memory are told apart by their places alone.
-    """
+    """A random number in (0, 1) per row, equal for equal rows; rows on disk differ by place."""
     n = X.shape[0]
     if isinstance(X, PreparedRows):
         sums = np.arange(n)

@@ -266,9 +266,11 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     def _learned(
         self, X: Any, y: Any, first: NDArray | None = None, weights: NDArray | None = None
     ) -> tuple[Any, float, NDArray]:
-        """Sampled rows in some unit, the unit, and what the scales of these rows are in proportion
-        to; X, y and weights, above 0, are checked, and ``first`` is what cosines learned of them,
-        if that is known."""
+        """Return (sample, unit, unnormalised scales).
+
+        X, y and weights, above 0, are checked; ``first`` are scales of the random cosines, if
+        known.
+        """
         key = key_from(self.random_state)
         rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
         sample = X[rows]
@@ -296,7 +298,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return sample, unit, _root(products, float(self.power))
 
     def _products(self, X: NDArray, target: NDArray, roots: NDArray | None, key: int) -> NDArray:
-        """M, or its diagonal; ``roots`` (n, 1) are those of the weights."""
+        """M, or its diagonal; ``roots`` (n, 1) are the roots of the weights."""
         drawn = _cosines(key, X.shape[1], int(self.n_components))
         products = np.ones(X.shape[1])
         for _ in range(self.rounds):
@@ -342,8 +344,7 @@ def _unit(rows: Any) -> float:
 def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
     """``matrix`` times the number that brings the median distance between rows to 1.
 
-    Each of the first rows is compared with a few others; equal ones do not count. They have to be
-    in random order.
+    Rows are in random order; equal ones do not count.
     """
     rows = scaled(X[:_PAIRED], matrix)
     rows = rows.toarray() if sparse.issparse(rows) else rows
@@ -373,9 +374,8 @@ class _SmoothFit:
     ) -> NDArray[np.float64]:
         """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
 
-        Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X: with
-        sines S it is V (SᵀS ∘ A Aᵀ) Vᵀ, however many outputs there are, where V is ``matrix`` W.
-        Rows count by their weights, whose ``roots`` are of shape (n, 1).
+        As of ``KernelFit``: with sines S and V = ``matrix`` W it is V (SᵀS ∘ A Aᵀ) Vᵀ for any
+        outputs.
         """
         along = self.frequencies.astype(np.float64)
         along = matrix[:, None] * along if matrix.ndim == 1 else matrix @ along
@@ -394,7 +394,7 @@ class _SmoothFit:
 def _machine_products(
     kernel: str, X: NDArray, target: NDArray, roots: NDArray | None, matrix: NDArray, full: bool
 ) -> NDArray[np.float64]:
-    """M, or its diagonal, of the exact machine of some rows in the scales of ``matrix``.
+    """M, or its diagonal, of the exact machine in the scales of ``matrix``.
 
     With ``roots`` s (n, 1) of weights it solves (s K s + ridge I) b = s y for a = s b.
     """
@@ -426,10 +426,7 @@ def _smooth_fit(
     phases: NDArray,
     roots: NDArray | None = None,
 ) -> _SmoothFit:
-    """The width and ridge that predict the last rows best from the first, fitted to all.
-
-    Features and targets are multiplied by the ``roots`` (n, 1) of the rows' weights.
-    """
+    """The width and ridge that predict the last rows best, fitted to all, by weights' roots."""
     target = target if roots is None else target * roots
     length = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
     n_first = max(1, int(_SHARE * len(X)))
@@ -467,7 +464,7 @@ def _as_columns(y: NDArray, kind: str, weights: NDArray | None) -> NDArray[np.fl
 
 
 def _root(products: NDArray, power: float) -> NDArray:
-    """A power of the root of M, or of its diagonal; no scale is below a thousandth of the largest.
+    """A power of the root of M, or of its diagonal, at least a thousandth of the largest.
 
     Where nothing changes along any input, none is preferred.
     """
@@ -484,10 +481,7 @@ def _root(products: NDArray, power: float) -> NDArray:
 
 
 def scaled(X: Any, matrix: NDArray) -> Any:
-    """X with its columns scaled, or turned by a square matrix, in the dtype of X.
-
-    Columns of scale 0 are left out.
-    """
+    """X in its dtype, with columns scaled, scale 0 left out, or turned by a square matrix."""
     if matrix.ndim == 1:
         if not matrix.all():
             kept = np.flatnonzero(matrix)

@@ -91,10 +91,9 @@ class _Trial:
 
 
 def choose(task: Task, map_: FeatureMap) -> Choice:
-    """``map_`` at the gamma, and the alpha, that predict best.
+    """``map_`` at the gamma, and the alpha, that predict best; or ``Interrupted``.
 
-    All gammas see the same rows and the same random numbers, and share one design for all alphas.
-    Raises ``Interrupted`` if the user interrupts a solver.
+    All gammas share rows and random numbers; alphas share one design.
     """
     alphas, gammas = task.alphas, task.gammas
     if gammas is not None:

@@ -65,7 +65,7 @@ class NumericTarget:
     def checked(
         model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Data, NDArray, NDArray | None]:
-        """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
+        """X, y and the weights of a fit; ``options`` go to ``validate_data``."""
         y = numbers(y, "y")
         refuse_missing(y, "y", "value")
         X, y = checked_pair(model, X, y, multi_output=True, y_numeric=True, **options)
@@ -96,10 +96,9 @@ class NumericTarget:
         return loss
 
     def encoded(self, y: NDArray, dtype: DTypeLike, size: float | None = None) -> NDArray:
-        """Numbers as the loss takes them, in the type of X.
+        """Numbers as the loss takes them, in the type of X; a ValueError out of its range.
 
-        ``size`` is the sum of squares of the centred numbers where ``y`` holds their least and
-        largest values alone. A ValueError if squares or roundings leave the range of their type.
+        ``size`` is the sum of squares of the centred numbers where ``y`` holds only their ends.
         """
         y = np.asarray(y, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -174,7 +173,7 @@ class ClassTarget:
     def checked(
         model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Data, NDArray, NDArray | None]:
-        """X, y and the weights of a fit; ``options`` are those of ``validate_data``."""
+        """X, y and the weights of a fit; ``options`` go to ``validate_data``."""
         y = checked_labels(type(model).__name__, y)
         X, y = checked_pair(model, X, y, **options)
         check_classification_targets(y)
@@ -273,16 +272,9 @@ def are_classes(distinct: NDArray, counts: NDArray) -> bool:
     """True if a target is taken for classes, False if it is taken for a quantity.
 
     Texts and booleans are classes. Numbers are if they are whole and either at most two, such as 0
-    and 1, or at most 20 whose median number of rows is at least 10. The median lets a rare class
-    pass beside frequent ones; the mean would let a quantity pass of which one value, such as 0, is
-    frequent.
-
-    Parameters
-    ----------
-    distinct : ndarray of shape (m,)
-        Different values of the target.
-    counts : ndarray of shape (m,)
-        Rows of every value.
+    and 1, or at most 20 whose median number of rows, of ``counts``, is at least 10. The median lets
+    a rare class pass beside frequent ones; the mean would let pass a quantity with one frequent
+    value, such as 0.
     """
     if distinct.dtype.kind not in "iuf":
         return True
@@ -297,7 +289,7 @@ def have_few_rows(counts: NDArray) -> bool:
 
 
 def are_too_many(counts: NDArray) -> bool:
-    """True for more than 100 classes of which the median one has fewer than 10 rows."""
+    """True for more than 100 classes with a median of fewer than 10 rows."""
     return len(counts) > _MANY_CLASSES and have_few_rows(counts)
 
 
@@ -316,10 +308,7 @@ def warn_of_small_classes(distinct: NDArray, counts: NDArray) -> None:
 
 
 def checked_labels(model: str, y: Any) -> Any:
-    """``y`` if it has one label for every row; ``model`` is the classifier's name.
-
-    Numbers that are stored as objects are those numbers.
-    """
+    """``y`` if it has one label per row, objects as numbers if they are; errors name ``model``."""
     shape: tuple[int, ...] = y.shape if hasattr(y, "shape") else ()
     if not shape and isinstance(y, (list, tuple)) and y and isinstance(y[0], (list, tuple)):
         shape = (len(y), len(y[0]))
@@ -341,7 +330,7 @@ def checked_labels(model: str, y: Any) -> Any:
 
 
 def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
-    """The sorted classes, of which there are two or more, and each row's place among them."""
+    """Two or more sorted classes, and each row's place among them."""
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
@@ -375,10 +364,7 @@ def class_weights(
 
 
 def check_class_weight(class_weight: Any, classes: NDArray) -> None:
-    """Raise unless weights are numbers of at least 0, positive for two classes or more.
-
-    A weight of 0 leaves the rows of a class out.
-    """
+    """Raise unless weights are numbers of at least 0, positive for two classes or more."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         return
     if not isinstance(class_weight, dict):

@@ -18,10 +18,7 @@ _NUMBERS = 2**26  # of rows that are scaled and binned together
 
 
 def device_responses(model: Any, X: DeviceArray) -> Any:
-    """``z(x)ᵀw + b`` of a fitted model for every row, on the device of X.
-
-    Where the features are made on the processor, or something is wrong with X, the rows go there.
-    """
+    """``z(x)ᵀw + b`` on the device of X; bad rows, or no features there: on the processor."""
     model._check_fitted()
     if not _is_sound(model, X):
         return model._responses(on_host(X))

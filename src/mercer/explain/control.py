@@ -53,21 +53,10 @@ def control_of(
     """A control of a function on rows whose players' values come from different rows.
 
     The difference of the function and its control has estimates with smaller errors, and the values
-    of the control are added to them.
-
-    Parameters
-    ----------
-    respond : callable
-        Gives the responses (m,) or (m, k) to m composed rows.
-    composed : callable
-        Gives m rows from the numbers (m, J) of the rows that values are taken from: of the n rows
-        first, of the background after them.
-    n, n_background, n_players, seed : int
-
-    Returns
-    -------
-    Control or None
-        None if no machine explains half of the variance of the responses to other composed rows.
+    of the control are added to them. ``respond`` maps m composed rows to responses (m,) or (m, k);
+    ``composed`` makes the rows from numbers (m, J) of the rows that values come from: the n rows
+    first, then the background. None if no machine explains half of the variance of the responses to
+    other composed rows.
     """
     rng = np.random.default_rng(seed)
     count = _ROWS + _HELD

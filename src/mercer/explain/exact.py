@@ -24,39 +24,21 @@ _GAP = {np.dtype(np.float32): 3e-6, np.dtype(np.float64): 1e-11}
 
 @dataclass(frozen=True)
 class Found:
-    """Shapley values of some rows and how they were computed.
+    """Shapley values of some rows and their precision."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, J, k), or (n, J, J, k) of interactions
-    base : ndarray of shape (k,)
-        Mean of the function over the background.
-    errors : ndarray of the shape of ``values``
-        Standard errors; 0 where values are exact.
-    """
-
-    values: NDArray[np.float64]
-    base: NDArray[np.float64]
-    errors: NDArray[np.float64]
+    values: NDArray[np.float64]  # (n, J, k), or (n, J, J, k) of interactions
+    base: NDArray[np.float64]  # (k,) mean of the function over the background
+    errors: NDArray[np.float64]  # standard errors of the values; 0 where exact
 
 
 def of_form(
     form: Form, rows: Any, background: Any, joint: bool, interactions: bool, n_jobs: int | None
 ) -> Found:
-    """Shapley values of a form at some rows.
+    """Shapley values of a form at some rows (n, p), against a background (b, p).
 
-    Parameters
-    ----------
-    form : list of Products, or Additive
-    rows : array or CSR of shape (n, p)
-    background : array or CSR of shape (b, p)
-    joint : bool
-        Whether unknown inputs come from one background row, over which values are averaged; else
-        each comes from a row of its own.
-    interactions : bool
-        Whether to return interaction indices of pairs with main effects on the diagonal, whose sum
-        over the second player is the value of the first.
-    n_jobs : int or None
+    ``joint`` takes unknown inputs from one background row, over which values are averaged; else
+    each comes from a row of its own. ``interactions`` returns the indices of pairs with main
+    effects on the diagonal, whose sum over the second player is the value of the first.
     """
     if isinstance(form, Additive):
         values, base = _of_additive(form, rows, background)
@@ -131,10 +113,7 @@ def _of_products(
 def _accurate(
     integrated: Callable[[NDArray, int], NDArray], n: int, d: int, base: NDArray, gap: float
 ) -> NDArray[np.float64]:
-    """Values of n rows with as many nodes as make them sum to the response.
-
-    Half as many nodes as players are exact.
-    """
+    """Values by as many nodes as make them sum to the response; players / 2 are exact."""
     all_nodes = (d + 1) // 2
     n_nodes = min(_FEW_NODES, all_nodes)
     found = integrated(np.arange(n), n_nodes)

@@ -35,16 +35,10 @@ class Settings:
 def values_of(
     path: Path, rows: Any, behind: Any, settings: Settings, merged: NDArray | None = None
 ) -> Found:
-    """Values (n, d, k) of all columns of a table, 0 for those that the model does not use.
+    """Values (n, d, k) of all columns of a table, 0 for columns that the model does not use.
 
-    Parameters
-    ----------
-    path : Path
-    rows, behind : array, CSR or frame
-        Rows to explain and rows of the background, treated by the path.
-    settings : Settings
-    merged : ndarray of bool of shape (d,), default=None
-        Columns that become known together, and whose values are returned as 0.
+    Rows and ``behind``, the background, are treated. ``merged`` columns (d,) become known together,
+    and get 0.
     """
     all_groups = path.groups()
     players = [j for j, columns in enumerate(all_groups) if len(columns)]
@@ -99,7 +93,7 @@ def _estimated(path: Path, rows: Any, behind: Any, groups: Groups, settings: Set
 
 
 def _spread_out(found: Found, players: NDArray[np.int64], n_inputs: int) -> Found:
-    """Values of some columns among those of all columns of the table."""
+    """Values of some columns at their places among all columns of the table."""
 
     def spread(values: NDArray) -> NDArray:
         n_axes, rows = values.ndim - 2, np.arange(len(values))
@@ -112,13 +106,7 @@ def _spread_out(found: Found, players: NDArray[np.int64], n_inputs: int) -> Foun
 
 
 def mean_sizes(model: Any) -> NDArray[np.float64]:
-    """Mean absolute values (d,) of the columns of an automatic model over rows that it keeps.
-
-    Parameters
-    ----------
-    model : AutoKernelRegressor or AutoKernelClassifier
-        Fitted, with ``explained_members`` and ``input_shares_``.
-    """
+    """Mean absolute values (d,) of the columns of an automatic model over rows that it keeps."""
     members, _ = model.explained_members()
     n_inputs, settings = model.n_features_in_, Settings(max_evaluations=_EVALUATIONS)
     merged = np.zeros(n_inputs, dtype=bool)

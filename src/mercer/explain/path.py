@@ -47,25 +47,12 @@ _BY_COLUMN = (
 
 @dataclass(frozen=True)
 class Path:
-    """A fitted model cut in two: transformers that keep columns apart, and what follows them.
+    """A fitted model cut in two: transformers that keep columns apart, and the rest."""
 
-    Attributes
-    ----------
-    n_inputs : int
-        Number of columns of the table.
-    steps : list of transformers
-        Each column that they make is a function of one column of the table.
-    origins : ndarray of shape (p,)
-        Column of the table that each column after ``steps`` is made of.
-    rest : list of transformers
-        Further steps, which mix columns.
-    machine : estimator
-    """
-
-    n_inputs: int
-    steps: list[Any]
-    origins: NDArray[np.int64]
-    rest: list[Any]
+    n_inputs: int  # columns of the table
+    steps: list[Any]  # transformers; a column depends on one of the table
+    origins: NDArray[np.int64]  # (p,) table column of each column after steps
+    rest: list[Any]  # further steps, which mix columns
     machine: Any
 
     @classmethod
@@ -85,7 +72,7 @@ class Path:
 
     @property
     def is_inner(self) -> bool:
-        """True if the rows after ``steps`` are those of a kernel machine of this library."""
+        """True if the machine after ``steps`` is a kernel machine of this library."""
         return not self.rest and isinstance(self.machine, (FeatureModel, DualKernelSVC))
 
     def check(self) -> None:
@@ -208,10 +195,7 @@ def _native(table: Any) -> Any:
 
 
 def composed_of(table: Any, background: Any, groups: Groups) -> Callable[[NDArray], Any]:
-    """Rows whose groups of columns are taken from different rows.
-
-    The result takes numbers (m, J) of rows, of ``table`` first and of ``background`` after them.
-    """
+    """A function that composes rows from numbers (m, J) of rows, table first, then background."""
     if isinstance(table, nw.DataFrame):
         both = nw.concat([table, background])
 

@@ -35,21 +35,8 @@ def of_function(
     of the row player by player, in this order and in the reverse one, and credits each player with
     the change of the response (Castro, Gómez and Tejada, Computers and Operations Research 2009).
 
-    Parameters
-    ----------
-    respond : callable
-        Gives the responses (m, k) to m composed rows.
-    composed : callable
-        Gives m rows from the numbers (m, J) of the rows that the players' values are taken from: of
-        the n rows first, of the background after them.
-    n, n_background, n_players : int
-    joint : bool
-        Whether unknown values come from one background row; else each from one of its own.
-    tolerance : float
-        Mean standard error of a value at which rounds end.
-    max_evaluations : int
-        Evaluations of the function per row, at most.
-    seed : int
+    ``respond`` and ``composed`` are as of ``control_of``, ``joint`` as of ``of_form``. Rounds end
+    at a mean standard error of ``tolerance``, or after ``max_evaluations`` of the function per row.
     """
     rng = np.random.default_rng(seed)
 

@@ -56,7 +56,7 @@ class ShapleyValues:
 
     @property
     def has_interactions(self) -> bool:
-        """True if values are those of pairs of columns."""
+        """True if values are of pairs of columns."""
         return self.values.ndim - self.base_values.ndim == 3
 
     def of_output(self, output: Any) -> ShapleyValues:

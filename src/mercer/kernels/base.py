@@ -71,7 +71,7 @@ class Kernel:
         vars(self).update(vars(fresh))
 
     def checked(self) -> Kernel:
-        """A kernel like this one, or an error if a parameter was changed to what makes no sense."""
+        """A kernel equal to this one; an error if a parameter has become invalid."""
         return replace(self) if is_dataclass(self) else self
 
     __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel

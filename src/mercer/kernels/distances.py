@@ -71,10 +71,7 @@ def blocks(X: Matrix, n_columns: int) -> Iterator[slice]:
 
 
 def distances(metric: str, x: Matrix, y: Matrix) -> NDArray[np.float64]:
-    """Distances (len(x), len(y)) of the rows of two arrays, or two CSR, of float64.
-
-    ``metric`` is "sqeuclidean", "euclidean" or "cityblock". Identical rows are at distance 0.
-    """
+    """Distances of two arrays, or CSR, of float64 by a metric's name; identical rows have 0."""
     if is_sparse(x) and metric == "cityblock":
         from sklearn.metrics.pairwise import manhattan_distances  # which few need
 
@@ -197,10 +194,7 @@ def _row_squares(x: sparse.csr_array) -> NDArray[np.float64]:
 def coordinate_products(
     factor: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: Any, y: Any
 ) -> NDArray[np.float64]:
-    """Products over the coordinates j of ``factor(|x_j - y_j|)``, where ``factor(0)`` is 1.
-
-    ``factor`` may overwrite its argument.
-    """
+    """Products over j of ``factor(|x_j - y_j|)``, factor(0) = 1; it may overwrite its argument."""
     out, apart = np.ones((x.shape[0], y.shape[0])), np.empty((x.shape[0], y.shape[0]))
     if is_sparse(x):
         x, y = x.tocsc(), y.tocsc()

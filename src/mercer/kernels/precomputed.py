@@ -18,17 +18,9 @@ NEW = -1.0  # number of a row that is no row of the fit
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """Kernel of rows (k(x, x_1), ..., k(x, x_n), i), for the n rows x_i of a fit.
+    """Kernel of rows (k(x, x_1), ..., k(x, x_n), i) for the n rows x_i of a fit.
 
     The last column is the number of the row in the fit, from 0 on; ``NEW`` for other rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels.precomputed import Precomputed, numbered
-    >>> rows = numbered(np.array([[2.0, 1.0], [1.0, 3.0]]), np.arange(2))
-    >>> Precomputed()(rows[:1], rows)
-    array([[2., 1.]])
     """
 
     def diag(self, X: Matrix) -> NDArray:

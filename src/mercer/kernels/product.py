@@ -76,7 +76,7 @@ class Product(Stationary):
 
 
 def _check_convex(profile: Profile, derivative: Profile) -> None:
-    """Refuse what is not a convex profile falling from 1 to 0 with that derivative."""
+    """Raise for a profile that is not convex, falling from 1 to 0 with its derivative."""
     t = np.logspace(-6, 6, 1201)
     with np.errstate(all="ignore"):
         start, values, end = (

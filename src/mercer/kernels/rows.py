@@ -18,10 +18,9 @@ _AT_ONCE = 16  # rows that Python makes together: a call costs what many entries
 
 
 def scaled_rows(kernel: Kernel, X: Matrix) -> NDArray[np.float32] | None:
-    """Rows in float32 that ``kernel.with_gamma(1.0)`` makes the kernel of X from, in the core.
+    """Float32 rows X', centred and scaled in float64, with ``kernel.with_gamma(1.0)(X')`` = k(X).
 
-    They are centred and scaled before they are rounded. None if the core does not make it, or the
-    rows are so long that squares leave the range of float32.
+    None if the core does not make it, or squares leave the range of float32.
     """
     if not isinstance(kernel, Stationary) or sparse.issparse(X) or len(X) == 0:
         return None

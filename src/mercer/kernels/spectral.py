@@ -70,10 +70,7 @@ class Spectral(Stationary):
 
 
 def law_of(kernel: Kernel) -> Spectral:
-    """The kernel, without a factor it has, as one whose law of frequencies is known.
-
-    NotRepresentable if it is not.
-    """
+    """The kernel without its factor as one of known frequencies, or NotRepresentable."""
     law = kernel.unscaled
     if not isinstance(law, Spectral):
         raise NotRepresentable(

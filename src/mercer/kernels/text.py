@@ -169,7 +169,7 @@ def checked_texts(X: Matrix, name: str = "X") -> NDArray:
 
 
 def _numbering() -> dict[str, int]:
-    """A dictionary that gives whatever it is asked for the first time the next number."""
+    """A dictionary that assigns the next number to each new key."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers

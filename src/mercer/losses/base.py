@@ -20,11 +20,7 @@ _SECTIONS = 8  # parts of the range per request, a power of two: workers hold 7 
 def bisected(
     slope: Callable[[Any, Any], Any], y: Any, mean: Callable[[Any], NDArray]
 ) -> NDArray[np.float64]:
-    """Constants u (k,), or one, at which the mean of ``slope(u, y)``, increasing in u, reaches 0.
-
-    The range of the targets is halved again and again. Where rows are on other machines, every mean
-    is a request, and each request asks for seven values of u at once.
-    """
+    """Constants u (k,), or one, where the mean of ``slope(u, y)``, increasing in u, reaches 0."""
     low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)
     if hasattr(y, "repeated"):
         columns = y.repeated(_SECTIONS - 1)
@@ -49,10 +45,7 @@ def median(y: Any, mean: Callable[[Any], NDArray]) -> NDArray[np.float64]:
 
 
 def typical(sizes: Any, mean: Callable[[Any], NDArray]) -> NDArray[np.float64]:
-    """Mean of rows of sizes >= 0, in which those above 10 medians count as 10; plain for median 0.
-
-    A few far targets therefore do not change it.
-    """
+    """Mean of rows of sizes >= 0, those above 10 medians counted as 10; plain for median 0."""
     middle = median(sizes, mean)
     known = middle > _NONE * sizes.max(axis=0)
     return np.asarray(mean(np.minimum(sizes, np.where(known, _FAR * middle, np.inf))))

@@ -161,10 +161,7 @@ class SmoothHinge(Loss):
 
 @dataclass(frozen=True)
 class _NarrowHinge(SmoothHinge):
-    """Moreau envelope of the hinge, below it by at most width / 2; width 1 is ``SmoothHinge``.
-
-    The loops of the core have only width 1, and take a loss by its class.
-    """
+    """Moreau envelope of the hinge, at most width / 2 below it; the core's has width 1."""
 
     width: float = 1.0  # type: ignore[misc]
 

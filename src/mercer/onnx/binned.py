@@ -58,7 +58,7 @@ def _chunked_grids(map_: RandomBinning, extra: NDArray, size: int) -> list[NDArr
 
 
 def _extras(map_: RandomBinning) -> NDArray:
-    """For every grid, and one more that fills up, its first column or what changes its keys."""
+    """For every grid, and one filling up, its first column or the change of its keys."""
     if map_._is_hashed:
         return np.asarray(map_._offsets)
     grids = np.arange(len(map_.n_bins_) + 1, dtype=np.uint64)

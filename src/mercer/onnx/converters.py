@@ -53,7 +53,7 @@ def register() -> None:
 
 
 def _shape(operator: Any) -> None:
-    """Types and widths of what comes out of an operator of skl2onnx."""
+    """Types and widths of the outputs of an operator of skl2onnx."""
     types = package("skl2onnx.common.data_types")
     model, given = operator.raw_operator, _inputs(operator)
     is_wide = given.float_type == np.float64

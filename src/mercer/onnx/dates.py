@@ -16,14 +16,14 @@ _MISSING = np.iinfo(np.int64).min
 
 
 def days(graph: Graph, dates: Value) -> Value:
-    """Days since 1970 of microseconds (n, 1), NaN for what is missing."""
+    """Days since 1970 of microseconds (n, 1), NaN for missing dates."""
     since = graph.op("Mul", graph.cast(dates, np.float64), 1.0 / _DAY)
     nothing = graph.constant(np.array(np.nan))
     return graph.op("Where", _missing(graph, dates), nothing, since, dtype=np.float64)
 
 
 def cycles(graph: Graph, dates: Value) -> Value:
-    """Sines and cosines of the place in the year, the week and the day; 0 for what is missing."""
+    """Sines and cosines of the place in the year, the week and the day; 0 for missing dates."""
     missing = _missing(graph, dates)
     zero = graph.constant(np.array(0, dtype=np.int64))
     known = graph.op("Where", missing, zero, dates, dtype=np.int64)

@@ -27,13 +27,7 @@ _QUARTER = (
 
 
 def responses(graph: Graph, map_: FeatureMap, x: Value, weights: NDArray) -> Value:
-    """``z(x) @ weights`` for rows x (n, d) and weights (D, k), in the type that keeps its digits.
-
-    Raises
-    ------
-    ValueError
-        If ONNX cannot express the map or its kernel.
-    """
+    """``z(x) @ weights`` (n, k) in the type that keeps its digits; a ValueError if impossible."""
     map_, weights = map_.folded(weights)
     if isinstance(map_, Nystroem) and map_.normalization_ is not None:
         wide = map_.normalization_ @ weights.astype(np.float64)

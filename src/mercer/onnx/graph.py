@@ -30,10 +30,7 @@ class Value:
 
 
 class Graph:
-    """Nodes that are added one by one; a body of a loop is a graph inside another one.
-
-    Constants belong to the outermost graph, where bodies may read them.
-    """
+    """Nodes added one by one; loops' bodies are inner graphs, constants are the outermost's."""
 
     def __init__(self, prefix: str = "mercer", parent: Graph | None = None):
         self.nodes: list[Any] = []
@@ -67,11 +64,7 @@ class Graph:
     def op(
         self, kind: str, *inputs: Any, dtype: DTypeLike | None = None, **attributes: Any
     ) -> Value:
-        """A node of one output, which has the type of the first tensor unless ``dtype`` is given.
-
-        Numbers become constants of the type of the first tensor, arrays and lists of integers
-        constants as they are.
-        """
+        """A node of one output, in ``dtype`` or the first tensor's; numbers become constants."""
         first = next(one for one in inputs if isinstance(one, Value))
         names = [self._input(one, first.dtype).name for one in inputs]
         out = self.fresh(first.dtype if dtype is None else dtype)
@@ -120,10 +113,7 @@ class Graph:
         slices: Sequence[Value],
         body: Callable[[Graph, Value, list[Value]], Value],
     ) -> Value:
-        """``state = body(graph, state, slices)`` for the slices along the first axis in turn.
-
-        State is a matrix whose shape stays.
-        """
+        """``state = body(graph, state, slices)`` along the first axis; state keeps its shape."""
         helper = package("onnx.helper")
         inner = Graph(parent=self)
         inputs = [inner.fresh(value.dtype) for value in (state, *slices)]
@@ -150,10 +140,7 @@ class Graph:
         width: int,
         dtype: DTypeLike,
     ) -> Value:
-        """The sum of ``body(graph, chunks)`` (n, width) over the chunks of some arrays.
-
-        Chunks lie along the first axis of the arrays, which is as long for all.
-        """
+        """Sum of ``body(graph, chunks)`` (n, width) over chunks along the arrays' first axis."""
         if len(arrays[0]) == 1:
             return body(self, [self.constant(array[0]) for array in arrays])
 

@@ -35,7 +35,7 @@ class Inputs:
 
     @property
     def float_type(self) -> np.dtype:
-        """float64 where an input is, else float32: the type of what comes out."""
+        """Type of the outputs: float64 where an input is, else float32."""
         is_wide = any(value.dtype == np.float64 for value in self.values)
         return np.dtype(np.float64 if is_wide else np.float32)
 
@@ -67,10 +67,7 @@ class Inputs:
 
 
 def described(first: Any, X: Any) -> list[Input]:
-    """The inputs of an export by the part of the model that sees the table first.
-
-    ``X`` is a sample of the rows, or None.
-    """
+    """The inputs of an export, by the first part of the model and a sample of rows, if any."""
     preparer = first if isinstance(first, TablePreparer) else None
     if X is None:
         return _by_preparer(first, preparer)
@@ -88,7 +85,7 @@ def described(first: Any, X: Any) -> list[Input]:
 
 
 def _by_preparer(first: Any, preparer: TablePreparer | None) -> list[Input]:
-    """The inputs of a model that says itself what its columns hold."""
+    """The inputs of a model that knows the kinds of its columns itself."""
     width = int(first.n_features_in_)
     if preparer is None or preparer.sparse_scaler_ is not None:
         return [Input("X", np.dtype(np.float32), width)]

@@ -42,10 +42,7 @@ def kernel_sum(
 
 
 def chunks(array: NDArray, size: int = BLOCK) -> NDArray:
-    """Rows in chunks of one size (c, size, ...), the last one filled with zeros.
-
-    Few rows are one chunk of their number.
-    """
+    """Rows in chunks of one size (c, size, ...), the last filled with zeros; few are one chunk."""
     n = len(array)
     if n <= 2 * size:
         return array[None]
@@ -63,10 +60,7 @@ def against(
     centre: NDArray[np.float64],
     dtype: DTypeLike,
 ) -> Against:
-    """The kernel of x (n, d), a matrix of ``graph``, with rows that come later, in ``dtype``.
-
-    ``centre`` (d,) is an origin near the rows, far from which squares would lose digits.
-    """
+    """The kernel of x (n, d) with later rows, in ``dtype``; ``centre`` (d,) is near the rows."""
     if isinstance(kernel, Scaled):
         inner, factor = against(graph, kernel.kernel, x, n_inputs, centre, dtype), kernel.factor
         return lambda g, y: g.op("Mul", inner(g, y), factor)
@@ -95,10 +89,7 @@ def _centre(rows: NDArray) -> NDArray[np.float64]:
 def _by_squares(
     graph: Graph, kernel: Stationary, x: Value, frame: tuple[NDArray, NDArray], dtype: np.dtype
 ) -> Against:
-    """Kernels of the Euclidean distance, by |x|**2 - 2 x.y + |y|**2 in float64.
-
-    In float32 the difference would lose the digits of small distances.
-    """
+    """Kernels of |x|**2 - 2 x.y + |y|**2 in float64, as float32 loses small distances."""
     scale, centre = frame
     moved = graph.op("Mul", graph.op("Sub", graph.cast(x, np.float64), centre), scale)
     squares = graph.op("ReduceSumSquare", moved, [1])

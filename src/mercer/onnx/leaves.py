@@ -41,10 +41,9 @@ def leaf_sum(
 
 
 def _chunked(map_: LocalKernel, weights: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """The landmarks of all leaves in chunks: their rows, leaves, coefficients and constants.
+    """Landmarks in chunks of one leaf: rows, leaves, coefficients and constants.
 
-    A chunk has landmarks of one leaf, the last of a leaf repeated ones with coefficients of 0; the
-    first of a leaf has its constant.
+    The last chunk of a leaf is filled with coefficients of 0; its first has the constant.
     """
     members = map_.members_
     n_members, k = len(members.order), weights.shape[1]
@@ -68,10 +67,7 @@ def _chunked(map_: LocalKernel, weights: NDArray) -> tuple[NDArray, NDArray, NDA
 
 
 def _shares(graph: Graph, partition: Partition, x: Value) -> Value:
-    """The share that every leaf has in the answer for a row, (leaves, n), float64.
-
-    Trees are walked level by level: a node's share is that of its parent times that of its side.
-    """
+    """Shares of the leaves in each answer, (leaves, n), float64: parent's times own side's."""
     n_cuts, n_trees = len(partition.low), len(partition.roots)
     directions = np.ascontiguousarray(partition.directions.T, dtype=x.dtype)
     low, high = partition.low, partition.high

@@ -84,7 +84,7 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
 
 
 def _through(graph: Graph, pipeline: Pipeline, inputs: Inputs) -> tuple[Any, Inputs]:
-    """The last step of a pipeline, and what the others make of its inputs."""
+    """The last step of a pipeline, and the outputs of the others."""
     *before, last = _steps(pipeline)
     for step in before:
         value = outputs(graph, step, inputs)["variable"]
@@ -110,7 +110,7 @@ def transformed_width(transformer: Any) -> int:
 
 
 def transformed_type(transformer: Any, inputs: Inputs) -> np.dtype:
-    """The type of what comes out of a transformer."""
+    """The type of the output of a transformer."""
     if isinstance(transformer, TablePreparer):
         return prepared_type(transformer, inputs)
     return inputs.common_type

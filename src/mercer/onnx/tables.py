@@ -54,7 +54,7 @@ def prepared(graph: Graph, preparer: TablePreparer, inputs: Inputs) -> Value:
 
 
 def prepared_type(preparer: TablePreparer, inputs: Inputs) -> np.dtype:
-    """The type of what comes out."""
+    """The type of the output."""
     if preparer._dtype_ is not None:
         return np.dtype(preparer._dtype_)
     if preparer.sparse_scaler_ is not None:

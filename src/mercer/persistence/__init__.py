@@ -105,7 +105,7 @@ _FIELDS = tuple(SavedModel.__dataclass_fields__)
 
 
 def _without_callbacks(model: Any) -> Any:
-    """The model without what watches its fits, such as a progress bar, and without its cluster."""
+    """The model without callbacks, such as a progress bar, and without its cluster."""
     model = model.to_local() if hasattr(model, "to_local") else model
     if not getattr(model, "_skl_callbacks", None):
         return model
@@ -251,21 +251,7 @@ def trusted_types() -> list[str]:
 
 
 def load_saved(path: str | os.PathLike[str]) -> SavedModel:
-    """Read a model's file with what stands beside the model; errors as for :func:`load`.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-
-    Examples
-    --------
-    >>> from mercer import persistence
-    >>> persistence.load_saved("missing.skops")
-    Traceback (most recent call last):
-    ...
-    FileNotFoundError: cannot read missing.skops: No such file or directory.
-    """
+    """Read a model's file with the data beside the model; errors as for :func:`load`."""
     content = _content(path)
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise ValueError(
@@ -331,10 +317,9 @@ def _skops() -> Any:
 
 
 class _OwnTypes:
-    """Full names of the classes that mercer's own model modules define.
+    """Full names of model classes of mercer; ``met`` are those asked for.
 
-    Of these modules those alone are imported that a name asked for is of: all of them together take
-    longer than a small prediction. ``met`` are the names that were asked for and are own.
+    Only the modules of the names asked for are imported: all take longer than a small prediction.
     """
 
     def __init__(self) -> None:
@@ -361,7 +346,7 @@ def _is_own(name: str) -> bool:
 
 @cache
 def _own_types() -> frozenset[str]:
-    """All of these names."""
+    """Full names of all model classes of mercer."""
     modules = []
     for name in _TRUSTED_MODULES:
         modules.append(importlib.import_module(name))

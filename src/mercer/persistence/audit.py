@@ -87,10 +87,9 @@ def kind_of_file(content: bytes) -> str:
 
 
 def foreign_type(content: bytes, own: Container[str]) -> str | None:
-    """The first thing in a model file that no model is made of, if any.
+    """First object in a model file that no model is made of, or None.
 
-    ``own`` are the full names of mercer's own classes. Damaged if the file is no archive of skops,
-    or its parts do not fit each other; a MemoryError if what it holds would not fit.
+    ``Damaged`` for a broken archive or parts that do not fit; a MemoryError if too large.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -207,7 +206,7 @@ class _Audit:
 
 
 def _check_array(content: bytes, name: str) -> None:
-    """Refuse an array whose header does not say what follows it, or that holds objects."""
+    """Raise for an array whose header contradicts its content, or that holds objects."""
     file = io.BytesIO(content)
     try:
         shape, dtype = array_header(file)

@@ -38,10 +38,9 @@ def with_manifest(content: bytes) -> bytes:
 
 
 def check_manifest(content: bytes) -> None:
-    """Raise ``Damaged`` if members are not those of the manifest, or the format is a later one.
+    """Raise ``Damaged`` for members unlike the manifest, if any, or a later format.
 
-    An archive without a manifest passes. A later version of mercer that wrote a known format is a
-    UserWarning.
+    A known format of a later mercer is a UserWarning.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = set(archive.namelist())

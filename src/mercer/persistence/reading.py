@@ -34,11 +34,7 @@ class Other(Exception):
 
 
 def read(content: bytes, own: Container[str]) -> Any:
-    """The object of a file, which ``audit`` has found to be sound.
-
-    ``own`` are the full names of mercer's own classes. Raises ``Other`` before any object is made,
-    if there are objects of other classes, or nodes that models seldom have.
-    """
+    """The object of an audited file; ``Other`` if it needs skops, before any object is made."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         schema = json.loads(archive.read("schema.json"))
         _look(schema, own)
@@ -74,7 +70,7 @@ def _class(node: dict[str, Any]) -> Any:
 
 
 class _Reader:
-    """Makes the objects of nodes; what has an id is made once."""
+    """Makes the objects of nodes, each id once."""
 
     def __init__(self, archive: zipfile.ZipFile):
         self._archive = archive

@@ -442,7 +442,7 @@ class CoverageDisplay(Display):
 def _judged(
     y: NDArray, proba: NDArray, labels: NDArray, pos_label: Any
 ) -> tuple[NDArray, NDArray, str]:
-    """Probabilities that are judged, whether they came true, and of what they are."""
+    """Return (probabilities, outcomes, class)."""
     if pos_label is None and len(labels) != 2:
         given = proba.max(axis=1)
         is_true = labels[proba.argmax(axis=1)] == y

@@ -235,10 +235,9 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
 
 
 def _groups(results: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, bool]]]:
-    """The least loss of every group in every stage and whether it was chosen.
+    """Least loss of every group per stage, and whether it was chosen.
 
-    The chosen group goes first, then that of the least loss: losses of early stages, of fewer rows
-    and more trials, can be below that of the choice.
+    The chosen group is first: losses of early stages, of fewer rows, can be below its own.
     """
     groups: dict[str, dict[str, tuple[float, bool]]] = {}
     for i, loss in enumerate(results["loss"]):

@@ -188,7 +188,7 @@ class ConvergenceDisplay(Display):
         return self
 
     def _known(self, given: str | None, choices: tuple[str, str], parameter: str) -> str:
-        """The quantity asked for, or the first of two that the model keeps."""
+        """The requested quantity, or the first of two that the model keeps."""
         known = [name for name in choices if np.isfinite(getattr(self, name)).any()]
         return known[0] if given is None else name_from(given, known, parameter)
 

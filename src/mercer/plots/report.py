@@ -129,7 +129,7 @@ def write_page(
     title: str | None,
     origin: Origin | None = None,
 ) -> None:
-    """Write the page of :func:`write_report`, with what the caller knows of the fit."""
+    """Write the page of :func:`write_report`, with further facts of the fit."""
     if not hasattr(model, "predict"):
         raise TypeError(f"model must be a fitted estimator; got {type(model).__name__}.")
     check_is_fitted(model)

@@ -67,7 +67,7 @@ pre { background: var(--soft); border-radius: 0.5rem; padding: 0.8rem 1rem; over
 
 
 class Section:
-    """A heading and what stands below it, in HTML; empty sections are left out of the page."""
+    """A heading and its content in HTML; empty sections are left out of the page."""
 
     def __init__(self, title: str):
         self.title = title
@@ -80,7 +80,7 @@ class Section:
         self.parts += parts
 
     def html(self) -> str:
-        """The section: parts, figures side by side, and what stands below them."""
+        """The section: parts, figures side by side, and the content below them."""
         if not (self.parts or self.figures or self.below):
             return ""
         figures = f'<div class="figures">{"".join(self.figures)}</div>' if self.figures else ""

@@ -379,10 +379,7 @@ def _name_dates(axis: Any) -> None:
 
 
 def _places(entries: NDArray) -> tuple[NDArray[np.float64], list[str] | None]:
-    """Numbers that order entries and, of few kinds of texts, these.
-
-    Texts that mostly begin with a number, such as "81 m²", are ordered by it.
-    """
+    """Numbers that order entries, texts by a leading number; and the texts if few."""
     if entries.dtype.kind in "mM":
         unit = np.timedelta64(1, "D")  # days since 1970 are the dates of matplotlib
         days = entries - np.datetime64(0, "D") if entries.dtype.kind == "M" else entries

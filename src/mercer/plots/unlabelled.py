@@ -57,10 +57,9 @@ def column_tests(
     random_state: int,
     n_jobs: int | None,
 ) -> ColumnTests:
-    """Test each column of two tables alone, by :func:`mercer.statistics.mmd_test`.
+    """Test each raw column (``origins``) of treated tables alone, on at most 5000 random rows.
 
-    ``X`` and ``Y`` are treated tables, ``origins`` (m,) the raw column of each of their columns.
-    At most 5000 random rows of each are used. The statistic is that of the middle scale.
+    By :func:`mercer.statistics.mmd_test`; the statistic is that of the middle scale.
     """
     rng = np.random.default_rng(random_state)
     X, Y = (
@@ -100,8 +99,7 @@ def write_clusters(
 ) -> None:
     """Write a page about the clusters of the rows of a table, atomically.
 
-    ``raw`` is a table of PyArrow, ``X`` the same rows as numbers and ``origins`` the column of
-    ``raw`` behind each column of ``X``.
+    ``raw`` is a table of PyArrow, ``X`` its numbers; ``origins`` their columns in ``raw``.
     """
     sizes = np.bincount(labels)
     rows = np.random.default_rng(seed).permutation(len(X))[:_POINTS]
@@ -146,11 +144,7 @@ def write_outliers(
     path: str | os.PathLike[str],
     title: str,
 ) -> None:
-    """Write a page about the outliers of a table, atomically; see :func:`write_clusters`.
-
-    ``ids`` are columns that name the rows; rows have smaller scores than ``offset`` if they are
-    outliers.
-    """
+    """Write a page about outliers, scores below ``offset``, atomically; ``ids`` name the rows."""
     count = int((scores < offset).sum())
     all_scores = Section("Scores of all rows")
     draw = partial(_histogram, scores, offset)

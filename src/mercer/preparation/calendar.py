@@ -11,12 +11,12 @@ PARTS = tuple(f"{cycle} {wave}" for cycle in ("year", "week", "day") for wave in
 
 
 def days(dates: NDArray) -> NDArray[np.float64]:
-    """Days since 1970, NaN for what is missing; (n,)."""
+    """Days since 1970, NaN for missing dates; (n,)."""
     return (dates - np.datetime64(0, "us")) / np.timedelta64(1, "D")
 
 
 def cycles(dates: NDArray) -> NDArray[np.float64]:
-    """Sines and cosines of the place in the year, the week and the day; 0 for what is missing."""
+    """Sines and cosines of the place in the year, the week and the day; 0 for missing dates."""
     missing = np.isnat(dates)
     known = np.where(missing, np.datetime64(0, "us"), dates)
     year = known.astype("datetime64[Y]").astype("datetime64[us]")

@@ -64,7 +64,7 @@ class Labels:
 
 @dataclass
 class Columns:
-    """The columns of a table by kind, those of labels and dates by their places in it."""
+    """The columns of a table by kind; labels and dates have their places in it."""
 
     names: list[str]  # of all columns of the table
     numbers: NDArray  # (n, p), NaN where nothing is known
@@ -169,16 +169,13 @@ def _each(X: Any) -> Iterator[Any]:
 
 
 def _floats(numbers: NDArray) -> NDArray:
-    """Numbers as floats: float32 where these hold them exactly."""
+    """Numbers as floats, float32 if exact."""
     short = numbers.dtype.str[1:] in _SHORT
     return numbers.astype(np.float32 if short else np.float64, copy=False)
 
 
 def _as_numbers_or_more(column: Any, name: str) -> tuple[Any, bool]:
-    """A column as numbers, of float32 where these hold them exactly, dates or Labels.
-
-    Also whether the cells may be texts that stand for something else, as categories do not.
-    """
+    """A column as numbers (float32 if exact), dates or Labels; and if texts are to be parsed."""
     if isinstance(column, nw.Series):
         return _of_series(column, name)
     if column.dtype.kind in "biuf":
@@ -261,14 +258,14 @@ def _of_objects(values: list, name: str) -> Any:
 
 
 def _refuse_too_large(present: list, rows: NDArray, floats: NDArray, name: str) -> None:
-    """Raise for a finite number of these rows that is infinity as a float."""
+    """Raise for a finite number that overflows as a float."""
     for place in np.flatnonzero(np.isinf(floats)).tolist():
         if present[place] != float(floats[place]):
             raise ValueError(too_large("X", int(rows[place]), name))
 
 
 def _labels(present: list, missing: NDArray[np.bool_]) -> Labels:
-    """Labels of the rows that are not missing, and -1 for these."""
+    """Label number of each row, -1 for missing cells."""
     kept = dict.fromkeys(present)
     texts = list(dict.fromkeys(_text(value) for value in kept))
     place = {text: i for i, text in enumerate(texts)}
@@ -288,7 +285,7 @@ def _recognised(labels: Labels, column: str) -> tuple[Any, str]:
 
 
 def _in_format(labels: Labels, name: str) -> NDArray:
-    """Numbers or dates of every row; those of no such text are missing."""
+    """Numbers or dates of every row, missing for texts without a form."""
     nothing = np.array(["NaT"], dtype="datetime64[us]") if is_date(name) else np.array([np.nan])
     return np.concatenate([read_as(labels.texts, name), nothing])[labels.codes]
 
@@ -349,7 +346,7 @@ def _in_unit(numbers: NDArray, unit: Unit, name: str) -> NDArray:
 
 
 def _in_format_or_bare(labels: Labels, form: str, name: str) -> NDArray:
-    """Numbers or dates of every row, those of texts without the unit of the format included."""
+    """Numbers or dates of every row, also of texts without the unit of the format."""
     values = _in_format(labels, form)
     unit = unit_of(form)
     if unit is None or not np.isnan(values).any():
@@ -380,7 +377,7 @@ def _first_wrong(labels: Labels, kind: str) -> str:
 
 
 def _wrong_text(labels: Labels, unread: NDArray[np.bool_]) -> str | None:
-    """A text that could not be read and does not stand for what is missing, if there is one."""
+    """A text that could not be read and does not mark a missing cell, or None."""
     texts = (labels.texts[code] for code in np.unique(labels.codes[unread]) if code >= 0)
     return next((text for text in texts if not is_nothing(text)), None)
 
@@ -422,7 +419,7 @@ def _seconds(spans: NDArray) -> NDArray[np.float64]:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Whether an object stands for nothing: None and what does not equal itself."""
+    """True for None and for objects that do not equal themselves, such as NaN."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError, ArithmeticError):  # of pandas.NA and of Decimal("sNaN")

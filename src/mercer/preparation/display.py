@@ -84,8 +84,7 @@ def table_of_columns(
 ) -> dict[str, NDArray]:
     """Input columns by the headings "column", "kind", "format" and "became".
 
-    ``made`` names the output columns, ``origins`` gives the input column of each; ``left_out`` has
-    the reason why there is none, or "".
+    ``made`` names output columns of ``origins``; ``left_out`` are reasons, or "".
     """
     became = [
         f"{_NOTHING}it {why}" if why else ", ".join(made[origins == place])
@@ -96,19 +95,7 @@ def table_of_columns(
 
 
 def reasons(out: NDArray, columns: Columns, origins: NDArray, kept: NDArray) -> list[str]:
-    """Why each input column is left out, "" for those that are not.
-
-    Parameters
-    ----------
-    out : ndarray of shape (n, m)
-        Numbers made of them.
-    columns : Columns
-        Their cells.
-    origins : ndarray of shape (m,)
-        The input column of every column of ``out``.
-    kept : ndarray of bool of shape (m,)
-        Whether a column of ``out`` is kept.
-    """
+    """Reason why each input column is left out of ``out`` (n, m), from ``origins``; or ""."""
     varies = out.min(axis=0) < out.max(axis=0)
     told = []
     for place, _ in enumerate(columns.names):

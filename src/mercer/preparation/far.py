@@ -20,10 +20,9 @@ __all__ = ["fitted_to_far"]
 def fitted_to_far(
     preparer: Any, X: FarRows, y: Any, weights: NDArray | None, groups: NDArray | None
 ) -> PreparedRows:
-    """Fit a ``TablePreparer`` to a table that is checked, and treat its rows where they are.
+    """Fit a ``TablePreparer`` to a remote table, and treat its rows there.
 
-    Up to 200 000 rows, drawn by their numbers, tell what the columns are, their scales and what
-    texts of words say; labels and their codes are those of all rows.
+    At most 200 000 random rows decide kinds, scales and words; label codes are of all rows.
     """
     rows = sampled(X.shape[0], preparer.random_state)
     beside: list[Any] = [None if v is None else np.asarray(v) for v in (y, weights, groups)]
@@ -50,7 +49,7 @@ def fitted_to_far(
 def _with_all_labels(
     columns: Columns, X: FarRows, rows: NDArray[np.int64], beside: list[Any]
 ) -> None:
-    """Put labels of all rows beside those of some, but for texts of words, which are long."""
+    """Put labels of all rows beside a sample's, except texts of words, which are long."""
     some = columns.labels
     places = [i for i, own in some.items() if not (is_prose(own) and has_words(own))]
     for place, whole in X.labels(columns.reading(), places).items() if places else ():

@@ -18,10 +18,7 @@ _SHOWN = 5  # missing columns that a message names
 
 
 def frame_of(X: Any) -> nw.DataFrame | None:
-    """X as a frame of narwhals, or None if it is no table of a library that has frames.
-
-    Queries (lazy frames of polars, relations of DuckDB) are run.
-    """
+    """X as a frame of narwhals, lazy ones collected; None if no library of frames made it."""
     if isinstance(X, nw.DataFrame):
         return _with_plain_types(X)
     if isinstance(X, np.ndarray):
@@ -59,15 +56,7 @@ def _with_plain_types(frame: nw.DataFrame) -> nw.DataFrame:
 def in_order(
     frame: nw.DataFrame, names: Sequence[str], unused: Callable[[], Sequence[str]] = list
 ) -> nw.DataFrame:
-    """The columns that were there at fit, in their order then; others are left out.
-
-    ``unused`` returns the columns that need not be there: missing ones are filled with NaN.
-
-    Raises
-    ------
-    ValueError
-        In one sentence, if some are not there.
-    """
+    """Columns of the fit in order; absent ``unused`` ones become NaN, others are a ValueError."""
     present = set(frame.columns)
     lacking = [name for name in names if name not in present]
     if lacking:

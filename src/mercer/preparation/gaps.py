@@ -17,19 +17,12 @@ __all__ = ["new_gaps"]
 
 
 def new_gaps(preparer: Any, X: Any) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Columns with missing cells in X and none in the fit of a ``TablePreparer``.
+    """Names of columns with gaps, missing in X and never in the fit, and two masks of rows.
 
-    Only columns that the preparer uses count. CSR matrices, whose empty cells are 0, and tables
-    that are read in pieces have no gaps.
-
-    Returns
-    -------
-    names : list of str
-        Names of the columns, as far as they have gaps in the rows of ``some``.
-    some : ndarray of shape (n,)
-        Rows with a missing cell in one of these columns and a known cell in another used one.
-    whole : ndarray of shape (n,)
-        Rows with a missing cell in one of these columns and in every other used one.
+    Only columns that the preparer uses count; CSR matrices, whose empty cells are 0, and tables
+    that are read in pieces have none. The first mask (n,) has the rows with a gap and a known cell
+    in another used column: their columns are named. The second has rows with every other used cell
+    missing.
     """
     none = np.zeros(X.shape[0], dtype=bool)
     if sparse.issparse(X) or isinstance(X, FarRows) or goes_by_pieces(X):

@@ -34,29 +34,19 @@ _FOLDS = 5  # of the rows, whose codes are computed without their own targets
 
 @dataclass(frozen=True)
 class SampledLabels(Labels):
-    """Labels of some rows of a table, beside those of all rows, which codes are learned from.
+    """Labels of some rows of a table, beside those of all rows, from which codes are learned."""
 
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Which rows these are.
-    whole : Labels
-        Of all rows, of which ``y``, ``weights`` and ``groups`` are.
-    made : list
-        What comes to be of all rows.
-    """
-
-    rows: NDArray[np.int64]
-    whole: Labels
+    rows: NDArray[np.int64]  # numbers of these rows
+    whole: Labels  # of all rows, as y, weights and groups
     y: Any
     weights: NDArray | None
     groups: NDArray | None
-    made: list[NDArray] = field(default_factory=list)
+    made: list[NDArray] = field(default_factory=list)  # codes of all rows
 
 
 @dataclass(frozen=True)
 class LabelTreatment:
-    """Settings of a ``TablePreparer`` that say what columns of labels become."""
+    """Settings of a ``TablePreparer`` for columns of labels."""
 
     labels: str
     max_labels: int
@@ -120,10 +110,7 @@ def label_ways(parts: list[Any], is_sample: bool) -> list[str]:
 def fitted_part(
     labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None, how: LabelTreatment
 ) -> tuple[Any, NDArray]:
-    """Return the part that treats a column of labels, and the columns of its rows.
-
-    ``y``, ``weights`` and ``groups`` of the rows may be None; rows of a group are in one fold.
-    """
+    """The part that treats a column of labels, and the columns of its rows."""
     if isinstance(labels, SampledLabels) and not is_prose(labels.whole):
         beside = labels.y, labels.weights, labels.groups
         part, made = fitted_part(labels.whole, *beside, how)

@@ -142,10 +142,7 @@ class TargetCodes:
 
 
 def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:
-    """Targets as numbers (n, k), and the names of the k codes.
-
-    ``kind`` is "continuous", "classes", or "auto", which looks at y.
-    """
+    """Targets as numbers (n, k), and the names of the k codes; "auto" looks at y."""
     y = np.asarray(y)
     kind = type_of_target(y) if kind == "auto" else kind
     if kind.startswith("continuous") or y.ndim == 2:
@@ -159,7 +156,7 @@ def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:
 
 
 def _check_texts(part: object, name: str) -> int:
-    """Refuse what is no list of texts; how many there are."""
+    """Raise unless this is a list of texts; return their number."""
     state = State(part)
     texts = state.instance(name, list)
     state.check(name, "hold texts alone", all(isinstance(text, str) for text in texts))
@@ -169,7 +166,7 @@ def _check_texts(part: object, name: str) -> int:
 def _shrunk(
     places: NDArray, target: NDArray, n_labels: int, weights: NDArray | None
 ) -> NDArray[np.float64]:
-    """Codes for the labels, for those that were not met and for what is missing, as -1."""
+    """Codes of the labels, then of new labels and of missing cells (number -1)."""
     codes = np.zeros((n_labels + 2, target.shape[1]))
     known = (places >= 0) & (places < n_labels)
     own = None if weights is None else weights[known]
@@ -183,10 +180,7 @@ def _shrunk(
 
 @dataclass
 class Counts:
-    """The logarithm of the number of rows of the fit with a label, where there are no targets.
-
-    Labels that the fit did not meet have a count of 0.
-    """
+    """Logarithm of a label's rows in the fit, without targets; 0 for new labels."""
 
     texts: list[str] = field(default_factory=list)
     codes: NDArray = field(default_factory=lambda: np.empty(0))

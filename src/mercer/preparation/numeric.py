@@ -108,7 +108,7 @@ class Numbers:
         return np.concatenate([np.arange(len(self.centre)), self.marked])
 
     def check_state(self, n_columns: int) -> None:
-        """Refuse attributes that are not those of a fit to so many columns."""
+        """Raise for attributes other than a fit's to so many columns."""
         state, size = State(self), (n_columns,)
         state.one_of("treatment", TREATMENTS)
         for name in ("centre", "mean"):

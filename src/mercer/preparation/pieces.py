@@ -19,7 +19,7 @@ _SAMPLE = 200_000  # rows that tell how the columns are treated
 
 
 def goes_by_pieces(X: Any) -> bool:
-    """Whether these are numbers of which memory has no room for a treated copy."""
+    """True for numbers whose treated copy has no room in memory."""
     if not (isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and is_large(X)):
         return False
     available = available_memory()
@@ -27,7 +27,7 @@ def goes_by_pieces(X: Any) -> bool:
 
 
 def sampled(n: int, random_state: RandomStateLike) -> NDArray[np.int64]:
-    """Rows that tell how the columns are treated, in order: all of n where these are few."""
+    """Sorted rows that decide the treatment of columns: all of n where n is small."""
     if n <= _SAMPLE:
         return np.arange(n)
     return np.sort(distinct(key_from(random_state), n, _SAMPLE, Slot.PART))

@@ -213,10 +213,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _fit_transform(
         self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> Any:
-        """Learn from and transform rows that are checked and all have a weight.
-
-        An interrupt or an error leaves the preparer unfitted.
-        """
+        """Learn from and transform checked rows; interrupts and errors unfit."""
         try:
             return self._learn(X, y, weights, groups)
         except BaseException:
@@ -429,7 +426,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         state.check("_left_out_", f"hold {d} texts", known)
 
     def _check_parts(self, state: State) -> None:
-        """Refuse parts that are not one for each column of labels, some of numbers."""
+        """Raise unless every label column, and numeric columns at most, has a part that fits it."""
         parts = state.instance("parts_", list)
         pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in parts)
         state.check("parts_", "be a list of pairs of a place and a part", pairs)

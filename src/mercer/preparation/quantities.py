@@ -69,12 +69,7 @@ class Quantities:
     A text is read if its form, the text with ``#`` for every number, is one of the common forms of
     the column, or a number alone. A range gives its middle and its width, "1.2 Lacs" the product,
     and units of one dimension are converted to the commonest one. A text that cannot be read is a
-    missing number.
-
-    Parameters
-    ----------
-    numbers : Numbers
-        Scaling of the numbers that are found.
+    missing number. ``numbers`` scales the numbers found.
     """
 
     numbers: Numbers
@@ -217,10 +212,7 @@ def _commonest_unit(found: Sequence[list[_Quantity]], counts: NDArray, which: in
 
 
 def _factor(unit: str, commonest: str) -> float:
-    """Factor of numbers in a unit; NaN for a known unit of another dimension.
-
-    A bare number is in the commonest unit if that has a dimension: beside "5 m", "7" is 7 metres.
-    """
+    """Factor of a unit to the commonest one, 1 for bare numbers; NaN for other dimensions."""
     is_bare = not unit and any(commonest in units for units in _DIMENSIONS)
     if unit == commonest or is_bare:
         return 1.0

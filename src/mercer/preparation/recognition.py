@@ -65,18 +65,10 @@ TRUTHS |= dict.fromkeys(("false", "no", "n", "f"), 0.0)
 
 
 def format_of(texts: Sequence[str]) -> str:
-    """The format that the texts have in common, or "" for none: then they are labels.
+    """The key of ``FORMATS`` that the texts have in common, or "" for none: then they are labels.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        The different ones of a column; what stands for nothing ("NA", "?", …) does not count. Of
-        many a sample spread over all decides. Texts with a digit behind a leading zero are labels.
-
-    Returns
-    -------
-    str
-        A key of ``FORMATS``.
+    ``texts`` are the different ones of a column; texts for nothing ("NA", "?", …) do not count. Of
+    many a sample spread over all decides. Texts with a digit behind a leading zero are labels.
     """
     present = [text for text in texts if not is_nothing(text)]
     if not present or any(map(is_code, present)):
@@ -126,7 +118,7 @@ def unit_of(name: str) -> Unit | None:
 
 
 def is_nothing(text: str) -> bool:
-    """Whether a text stands for what is missing."""
+    """True if a text marks a missing cell."""
     return text.strip().lower() in _NOTHING
 
 

@@ -193,10 +193,7 @@ def _ridge(
     fold: NDArray[np.int64],
     weights: NDArray | None,
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Coefficients, constants and the codes of the rows, of each fold by the others.
-
-    Rows of one text are one row of their summed weight and mean target.
-    """
+    """Coefficients, constants and codes of the rows, each fold by the others; equal texts pool."""
     from sklearn.linear_model import Ridge  # which few need
 
     weights = np.ones(len(target)) if weights is None else weights / weights.mean()

@@ -22,10 +22,7 @@ def best_intercept(
     start: float,
     mean: Callable[[NDArray], NDArray],
 ) -> float:
-    """The b with the least mean convex loss of the responses ``linear`` + b of one output.
-
-    Newton's method from ``start`` between bounds, or bisection where it leaves them.
-    """
+    """The b of the least mean convex loss of ``linear`` + b: Newton's method, else bisection."""
     if loss.quadratic:
         return float(mean(y - linear))
     low, high, b, stride = -np.inf, np.inf, start, 1.0

@@ -94,10 +94,9 @@ def beyond_reach(problem: Problem, enough: float | None = None) -> bool:
 
 
 def spread(problem: Problem) -> NDArray[np.float64]:
-    """Standard deviation of the targets of every output; root mean square of constant ones.
+    """Standard deviation of each output's targets; root mean square of constant ones.
 
-    Of a robust loss, whose fit far targets do not move, the typical deviation from the median.
-    1 where responses are logarithms of targets: an error of them is a share of the target.
+    Of a robust loss the typical deviation from the median; 1 for logarithms of targets.
     """
     if problem.loss.link == "log":
         return np.ones(problem.n_outputs)

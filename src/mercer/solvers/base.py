@@ -102,7 +102,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count what runs inside under ``name``."""
+        """Count the time of the block under ``name``."""
         before = self.seconds
         try:
             yield
@@ -117,7 +117,7 @@ class Clock:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Do not count what runs inside."""
+        """Do not count the time of the block."""
         stopped = perf_counter()
         try:
             yield
@@ -146,7 +146,7 @@ class State:
 
     @property
     def objective(self) -> float:
-        """F at θ, computed when asked for."""
+        """F at θ, computed on access."""
         return self.problem.value(self.coef)
 
     @property
@@ -427,7 +427,7 @@ def results_of(
     traces: list[list[TraceRow]],
     interrupted: bool,
 ) -> list[Result]:
-    """One result for each strength; an interrupt concerns those that were not solved."""
+    """One result per strength; an interrupt marks the unsolved ones."""
     return [
         Result(
             coef,

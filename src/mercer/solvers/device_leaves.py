@@ -38,21 +38,8 @@ class _Group:
 class DeviceLeaves:
     """Solves leaves on a device: for the squared loss, and by Newton's method for others.
 
-    Parameters
-    ----------
-    device : Device
-    map_ : LocalKernel
-        Fitted to the rows.
-    target : ndarray of shape (n, k)
-    weights : ndarray of shape (n,) or None
-    fit_intercept : bool
-    tol : float
-        Relative residual of the equations at which no more refinement is needed.
-    loss : Loss
-    loss_tol : float
-        The same of the gradient of another loss than the squared one.
-    max_iter : int
-        Steps of Newton's method, at most.
+    The map is fitted to the rows; targets are (n, k). Refinement ends at a relative residual of
+    ``tol``, or for other losses, after at most ``max_iter`` steps, at a gradient of ``loss_tol``.
     """
 
     def __init__(
@@ -162,8 +149,8 @@ class DeviceLeaves:
     def _by_newton(self, group: _Group, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
         """Coefficients (b, m), constants (b,) and relative gradients (b,) of one output.
 
-        A step solves the equations of the squared loss with the targets f - l'/l'' and the weights
-        l'' of Newton's method, and is halved where the objective would not fall.
+        A step solves the squared loss with targets f - l'/l'' and weights l'', halved until F
+        falls.
         """
         host, loss = self.device.host, self.loss
         y, is_row = host(group.target[:, :, 0]), host(group.is_row) > 0
@@ -228,7 +215,7 @@ class DeviceLeaves:
 
     @staticmethod
     def _of_constant_model(group: _Group) -> Any:
-        """Norms of what the means of the leaves leave, or 1 where that is nothing."""
+        """Norms of the residuals of the leaves' means, or 1 where they are 0."""
         mean = group.target.sum(dim=1) / group.is_row.sum(dim=1)[:, None]
         apart = (group.target - mean[:, None, :]) * group.is_row[:, :, None]
         norm = apart.norm(dim=(1, 2))

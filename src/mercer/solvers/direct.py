@@ -171,10 +171,7 @@ class Cholesky(Solver):
             improving = self._offer(state, theta)
 
     def _polish(self, state: _State, form: NormalMatrix, factor: Factor) -> None:
-        """A step, then conjugate gradients: M was raised to have a factor, perhaps by much.
-
-        Rounding makes residuals of many alike columns a poor guide: the objective decides.
-        """
+        """A step, then conjugate gradients on M, raised for its factor; the objective decides."""
         problem = state.problem
         point = problem.at(state.x)
 
@@ -218,10 +215,7 @@ class Cholesky(Solver):
 def _look(
     problem: Problem, theta: NDArray | Point, system: Equations | None
 ) -> tuple[float, NDArray[np.float64]]:
-    """Distance of θ from the minimiser in units of the best constant model, and the way there.
-
-    The way is −∇F, or the residual of the equations of a kernel machine, in float64.
-    """
+    """Relative distance of θ from the minimiser, and −∇F or the equations' residual, float64."""
     if system is None:
         theta = theta if isinstance(theta, Point) else problem.at(theta)
         return theta.optimality, -theta.gradient.astype(np.float64)
@@ -235,10 +229,9 @@ def _look(
 def _distance(
     problem: Problem, downhill: NDArray, form: NormalMatrix | RowMatrix, factor: Factor
 ) -> float:
-    """Bound of the distance of the responses from the minimiser's, in units of the targets' spread.
+    """Bound of the responses' distance from the minimiser's, in units of the targets' spread.
 
-    Half their mean squared distance is at most F(θ) − min F, which is half of gᵀ A⁻¹ g with the
-    gradient g; and A is at least alpha I.
+    Half their mean square is at most F(θ) − min F = gᵀ A⁻¹ g / 2, and A >= alpha I.
     """
     alpha = problem.penalty.alpha
     if factor.regular:

@@ -335,8 +335,7 @@ class DoublySGD:
     ) -> NDArray:
         """Coefficients (count,) or (count, k) of new features that a step of length 1 subtracts.
 
-        Without a preconditioner, the gradient along them over their number. With it, the solution
-        of a ridge regression of the slopes, shortened to what unseen rows bear.
+        The mean gradient along them or, preconditioned, a shortened ridge regression of the slopes.
         """
         n_rows = X.shape[0]
         judges = min(n_rows, 2 * _JUDGES)  # their features, and these times the inverse factor
@@ -383,15 +382,7 @@ class DoublySGD:
 
 
 def batches(key: int, n_rows: int, batch_size: int) -> Iterator[NDArray[np.int64]]:
-    """Batches without an end: all rows in one random order of the key, then in another one.
-
-    Examples
-    --------
-    >>> endless = batches(0, 5, 3)
-    >>> first, second = next(endless), next(endless)
-    >>> len(first), len(second), len({*first.tolist(), *second.tolist()})
-    (3, 3, 5)
-    """
+    """Batches without an end: all rows in one random order of the key, then in another one."""
     waiting, lap = np.empty(0, dtype=np.int64), 0
     while True:
         while len(waiting) < batch_size:

@@ -84,7 +84,7 @@ def in_span(design: Design, penalty: Penalty, is_ridge: bool, loss: Loss) -> tup
 
 
 def _solves_systems(given: str | solvers.Solver) -> bool:
-    """True if the solver that is asked for takes the norm of a function as its penalty."""
+    """True if the requested solver takes the norm of a function as its penalty."""
     solver = given if isinstance(given, solvers.Solver) else None
     kind = solver or (isinstance(given, str) and solvers.SOLVERS.get(given))
     if not kind:  # "auto"

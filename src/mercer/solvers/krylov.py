@@ -34,11 +34,7 @@ _MISS = 2.0  # largest accepted ratio of the true residual of a machine to the r
 
 @dataclass(kw_only=True)
 class KrylovState(State):
-    """Where conjugate gradients stand.
-
-    ``residual``, ``direction`` and ``slope`` have the columns of the groups at work alone, other
-    arrays an entry for every group.
-    """
+    """State of conjugate gradients; residual, direction and slope are of active groups alone."""
 
     space: RidgeSpace | MachineSpace
     groups: NDArray[np.int64]  # numbers of those at work
@@ -165,11 +161,11 @@ class RidgeSpace(_Groups):
         return self._inverse(state.residual)
 
     def refine(self, state: KrylovState) -> bool:
-        """Whether later products are more exact than those before; no, as they are exact enough."""
+        """False: products have full precision from the start."""
         return False
 
     def near(self, state: KrylovState, tol: float) -> float | None:
-        """The true relative residual where less than all of it tells; None, as it does not here."""
+        """Relative residual estimated from a sample of rows; None: not available in this space."""
         return None
 
     def judge(
@@ -186,9 +182,8 @@ class RidgeSpace(_Groups):
 class MachineSpace(_Groups):
     """The equations of a kernel machine; all columns of one strength are a group.
 
-    Its methods are those of ``RidgeSpace``. ``theta`` is where all strengths begin, ``inverse`` the
-    preconditioner, a function of residuals and the strength of each column, ``tol`` the relative
-    residual that is to be reached.
+    Its methods are those of ``RidgeSpace``. ``theta`` is the start, ``inverse`` preconditions
+    residuals by the strength of each column, ``tol`` is the relative residual at the end.
     """
 
     by_rows = False
@@ -255,11 +250,7 @@ class MachineSpace(_Groups):
         return self.equations.relative(residual, x, groups).max(axis=1)
 
     def near(self, state: KrylovState, tol: float) -> float | None:
-        """The true relative residual, of a sample of rows; None if only the truth can tell.
-
-        The truth of a matrix that is rounded takes the time to make its entries anew, of a sample
-        next to none: the error of a sampled norm is some hundredths of what the recurrence misses.
-        """
+        """Relative residual estimated from a sample of rows; None if the sample cannot tell."""
         equations = self.equations
         n, rounded = equations.n_rows, isinstance(equations.problem.design, FixedPointKernel)
         is_sure = self.n_groups == 1 and float(state.relative[0]) <= tol
@@ -290,11 +281,7 @@ class MachineSpace(_Groups):
         return missed, missed | idle
 
     def refine(self, state: KrylovState) -> bool:
-        """Return to the least true residual and sum products in float64 from here on.
-
-        Only products on a device are summed in float32 before. False if sums are in float64
-        already.
-        """
+        """Go back to the least true residual and sum in float64; False if sums are so already."""
         if self.equations.problem.device is None or self._of_products == self.dtype:
             return False
         self._of_products = self.dtype
@@ -308,10 +295,9 @@ class MachineSpace(_Groups):
 
 @singledispatch
 def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) -> Problem:
-    """The problem with its kernel matrices in memory where they fit, and where that pays.
+    """The problem with kernel matrices in memory where they fit, and where that pays.
 
-    ``rough`` says whether fixed-point entries suffice for products between true residuals. A
-    single-dispatch function of the class of the problem.
+    ``rough``: fixed-point entries suffice between true residuals. Single dispatch on the problem.
     """
     design, penalty = problem.design, problem.penalty
     if not hold or not isinstance(design, KernelColumns):
@@ -342,8 +328,7 @@ def _is_quick(design: KernelColumns) -> bool:
 def is_rough_enough(problem: Problem, tol: float, least_alpha: float, margin: float = 2.0) -> bool:
     """Whether a machine's kernel may be rounded to fixed-point numbers between true residuals.
 
-    Then the equations of the rounded matrix are positive definite, and a round of iterations with
-    them divides the true residual by the ``margin`` at least.
+    The rounded equations are then positive definite and cut the true residual by ``margin``.
     """
     n = problem.n_rows
     most = 1.0 if problem.weights is None else float(problem.weights.max())

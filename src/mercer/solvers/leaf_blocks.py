@@ -20,40 +20,16 @@ __all__ = ["LeafBlocks"]
 class LeafBlocks:
     """(FᵀF + B + shift I)⁻¹ where B is what FᵀF leaves of K between rows of the same leaf.
 
-    A kernel is smooth far away, where a low rank has it, and rough nearby, where rows share a
-    leaf. B is positive semi-definite as a Schur complement has blocks that are. With A, the
-    inverse of B + shift I, this is A − A Fᵀ (I + F A Fᵀ)⁻¹ F A.
+    A kernel is smooth far away, where a low rank has it, and rough nearby, where rows share a leaf.
+    B is positive semi-definite as a Schur complement has blocks that are. With A, the inverse of B
+    + shift I, this is A − A Fᵀ (I + F A Fᵀ)⁻¹ F A.
 
-    Parameters
-    ----------
-    factor : ndarray of shape (rank, n)
-        F, of a pivoted Cholesky factorisation of K.
-    leaf_of : ndarray of shape (n,)
-        The number of the leaf of every row, from 0 on; some may have no row.
-    block : callable
-        Of the numbers of some rows: their square block of K.
-    shift : float
-    n_jobs : int or None, default=None
-        Threads; None means all.
+    ``factor`` F (rank, n) is that of a pivoted Cholesky factorisation of K; ``leaf_of`` (n,)
+    numbers leaves from 0 on, some perhaps empty; ``block`` maps numbers of rows to their square of
+    K. A LinAlgError if rounding leaves a block that is not positive definite.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If rounding leaves a block that is not positive definite.
-
-    References
-    ----------
     Snelson and Ghahramani (2007), Local and global sparse Gaussian process approximations. Cutajar,
     Osborne, Cunningham and Filippone (2016), Preconditioning kernel matrices.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> factor, block = np.array([[1.0, 0.5]]), lambda rows: K[np.ix_(rows, rows)]
-    >>> LeafBlocks(factor, np.array([0, 0]), block, 0.5)(np.ones((2, 1))).round(6)
-    array([[0.5],
-           [0.5]])
     """
 
     def __init__(

@@ -59,31 +59,15 @@ class LeafProgress:
 
 @dataclass
 class LocalSolution:
-    """Coefficients of all leaves, for every strength of the penalty.
+    """Coefficients of all leaves, for every strength of the penalty."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (q, D, k), in the dtype of the rows
-        As the columns of a ``Local`` design: those of the rows of the leaves, then a constant for
-        every leaf.
-    optimality : ndarray of shape (q,)
-        Largest residual of the equations, or gradient, of a leaf, relative to a constant model.
-    n_iter : int
-        Most Newton steps that a leaf took; 1 for the squared loss.
-    n_trees : int
-        Trees whose leaves are all solved.
-    stopped : bool
-        Whether the user or a listener stopped before all were.
-    interrupted : bool
-        Whether it was the user.
-    """
-
-    coef: NDArray
+    coef: NDArray  # (q, D, k), as the columns of a Local design: rows of the leaves, then constants
+    # (q,) largest residual or gradient of a leaf, relative to a constant model
     optimality: NDArray[np.float64]
-    n_iter: int
-    n_trees: int
-    stopped: bool
-    interrupted: bool
+    n_iter: int  # most Newton steps that a leaf took; 1 for the squared loss
+    n_trees: int  # trees whose leaves are all solved
+    stopped: bool  # whether the user or a listener stopped before all were
+    interrupted: bool  # whether it was the user
 
 
 def solve_leaves(
@@ -101,25 +85,10 @@ def solve_leaves(
 ) -> LocalSolution:
     """Solve every leaf by itself, a number of them side by side.
 
-    Parameters
-    ----------
-    map_ : LocalKernel
-        Fitted to the rows.
-    target : ndarray of shape (n,) or (n, k)
-    weights : ndarray of shape (n,) or None
-        Above 0; brought to mean 1 here.
-    loss : Loss
-        The squared loss takes one factor per strength; others take Newton's method in each leaf.
-    alphas : sequence of float
-        Strengths, > 0.
-    fit_intercept : bool, default=True
-        Whether every leaf has a constant.
-    tol, max_iter :
-        Of Newton's method.
-    n_rows : int or None, default=None
-        Rows of the whole fit where these are a part of it; weights have mean 1 over all of them.
-    listener : callable, default=None
-        Called after every few leaves; True stops.
+    The map is fitted to the rows; weights, above 0, are brought to mean 1 over the ``n_rows`` of
+    the whole fit, of which the rows may be a part. The squared loss takes one factor per strength >
+    0; others take Newton's method in each leaf, with ``tol`` and ``max_iter``. The listener is
+    called after every few leaves; True stops.
     """
     target = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
     if n_rows is None:
@@ -146,7 +115,7 @@ def suits_device(loss: Loss) -> bool:
 
 
 class _Leaves:
-    """The leaves of a map, their equations, and what is solved of them."""
+    """The leaves of a map, their equations, and the coefficients solved so far."""
 
     def __init__(
         self,
@@ -209,7 +178,7 @@ class _Leaves:
         self.n_solved = leaves.stop
 
     def _solved_on_device(self, leaves: range) -> list[int]:
-        """Solve on the device in force; those leaves are left which need a longer type."""
+        """Solve on the device in force; return the leaves that need a longer dtype."""
         left = []
         for leaf, coef, constants, residual in self._on_device.solve(leaves, self.ridges):
             self.coef[:, self.members.places(leaf)] = coef
@@ -221,7 +190,7 @@ class _Leaves:
         return left
 
     def _in_core(self, leaves: range, core: InCore) -> list[int]:
-        """Solve with factors in float32; those leaves are left which need a longer type."""
+        """Solve with factors in float32; return the leaves that need a longer dtype."""
         name, parameter, scale = core
         starts = self.members.starts[leaves.start : leaves.stop + 1]
         places = slice(int(starts[0]), int(starts[-1]))
@@ -336,7 +305,7 @@ class _Leaves:
         return LeafProgress(self.n_solved, self.n_leaves, self.coef[0])
 
     def solution(self, stopped: bool, interrupted: bool) -> LocalSolution:
-        """The trees that are whole; at least the first, with constants for the rest of it."""
+        """The solved trees; leaves that an interruption leaves unsolved get a constant model."""
         trees = [
             self.map.partition_.first_trees(count + 1).n_leaves
             for count in range(len(self.map.partition_.roots))

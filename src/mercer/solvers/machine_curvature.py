@@ -69,7 +69,7 @@ class Curvature:
         return self.root(self.transposed(v))
 
     def shift(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The constants c for which W c adds up to these sums; 0 without an intercept."""
+        """The constants c with sums of W c equal to the given ones; 0 without an intercept."""
         if not self._has_intercept:
             return np.zeros_like(sums)
         return (

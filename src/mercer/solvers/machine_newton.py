@@ -196,7 +196,7 @@ class MachineNewton:
         self._look(problem, state, anew=False)
 
     def _look(self, problem: Problem, state: MachineState, anew: bool) -> None:
-        """Update what follows from the coefficients; the responses, too, if they are ``anew``."""
+        """Update the state from the coefficients; the responses, too, if ``anew``."""
         if anew:
             state.linear = self._design.matvec(state.coefficients)
         u = state.linear + state.intercept
@@ -417,8 +417,7 @@ class MachineNewton:
     ) -> NDArray[np.float64]:
         """Step length per group from the line search; 0 if F does not decrease.
 
-        F is convex along the step: where it rises too steeply a secant leads back, and where it
-        still falls as steeply as at half of the start the share is doubled.
+        A secant leads back where F rises too steeply; the step doubles where F still falls steeply.
         """
         alpha, a, moved = problem.penalty.alpha, state.coefficients, linear + shift
         pairs = ((a, state.linear), (a, linear), (change, linear))

@@ -22,19 +22,7 @@ __all__ = ["DeviceFactor", "DeviceLowRank", "DeviceRestricted", "reweighted"]
 
 
 class DeviceFactor(GrowingFactor):
-    """F of √S K √S on the device of a kernel design, in its dtype.
-
-    Parameters
-    ----------
-    design : DeviceKernel
-        Symmetric.
-    diagonal : ndarray of shape (n,)
-        Of √S K √S.
-    root : ndarray of shape (n,) or None
-        √s.
-    m : int
-        Largest rank.
-    """
+    """F of √S K √S, of given diagonal and root √s, on a device; rank m at most."""
 
     def __init__(
         self,
@@ -95,14 +83,7 @@ class DeviceFactor(GrowingFactor):
 
 
 class DeviceLowRank:
-    """(FᵀF + shift I)⁻¹ on a device, with a Cholesky factor of F Fᵀ + shift I for every shift.
-
-    Parameters
-    ----------
-    factor : tensor of shape (rank, n)
-        F.
-    device : Device
-    """
+    """(FᵀF + shift I)⁻¹ on a device, with a Cholesky factor of F Fᵀ + shift I for every shift."""
 
     def __init__(self, factor: Any, device: Device):
         self.device, self._factor = device, factor
@@ -137,15 +118,7 @@ class DeviceLowRank:
 
 
 class DeviceRestricted:
-    """The preconditioner ``Restricted`` of landmarks, with its triangles on a device.
-
-    Parameters
-    ----------
-    matrix : DeviceKernel
-        k(L, L), symmetric, in float64.
-    jitter, fit_intercept, dtype
-        As of ``Restricted``.
-    """
+    """The preconditioner ``Restricted`` of landmarks, k(L, L) in float64, on a device."""
 
     def __init__(self, matrix: DeviceKernel, jitter: float, fit_intercept: bool, dtype: DTypeLike):
         self.device, self._fit_intercept = matrix.device, fit_intercept
@@ -196,13 +169,7 @@ class DeviceRestricted:
 
 
 def reweighted(factor: Any, scale: Any, ridge: float) -> Callable[..., Any]:
-    """(D FᵀF D + ridge I)⁻¹, up to a factor, for the scale D (n, k) of each output, on a device.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a weighted factor has no inverse.
-    """
+    """(D FᵀF D + ridge I)⁻¹ up to a factor, for D (n, k), on a device; or a LinAlgError."""
     device = scale.device
     torch, eps = device.torch, float(np.finfo(str(factor.dtype).removeprefix("torch.")).eps)
     triangles = []

@@ -165,13 +165,6 @@ class LowRank:
     ``shifts`` are those of all columns if they are known: a triangular factor for each of a few
     takes a tenth of the time of the eigenvectors that serve any shift. ``ratio`` (n,) multiplies
     the columns of F.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> LowRank(np.array([[1.0, 0.0]]))(np.ones((2, 1)), np.array([1.0]))
-    array([[0.5],
-           [1. ]])
     """
 
     def __init__(
@@ -219,10 +212,7 @@ def _lower_factor(gram: NDArray[np.float64], shift: float) -> Any:
 
 
 def rank_for(n: int, available: int | None = None) -> int:
-    """10 √n, or less where memory is short: the factor then costs a few products with K.
-
-    ``available`` are the bytes that can be taken; None means those of the processor.
-    """
+    """Rank 10 √n, less if ``available`` bytes are few; the factor costs a few products with K."""
     rank = _RANK * np.sqrt(n)
     available = available_memory() if available is None else available
     if available is not None:
@@ -354,10 +344,7 @@ def in_leaves(
 
 
 def _bytes_of_leaves(design: KernelColumns, factor: NDArray) -> float:
-    """Bytes of the rows, of the leaves' inverses and of the factor in order of the leaves.
-
-    Leaves are at least half full.
-    """
+    """Bytes of rows, inverses of leaves (at least half full) and the reordered factor."""
     return 8.0 * factor.shape[1] * (_LEAF + len(factor)) + design.n_bytes_of_points
 
 

@@ -32,11 +32,9 @@ class Source(Protocol):
     dtype: np.dtype
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
-        """New features and their columns, if ``first`` were drawn before.
+        """New features and their columns, once ``first`` were drawn, to fit ``slopes``.
 
-        ``slopes`` (n,) or (n, k) are the derivatives of the mean loss with respect to the responses
-        of the model so far: a column z can lower the objective if |z . slopes| exceeds the strength
-        of the l1 penalty.
+        A column z lowers the objective if |z . slopes|, of the mean loss, exceeds the l1 strength.
         """
 
 
@@ -299,7 +297,7 @@ class WorkingSet:
 def _without_known(
     known: FeatureSequence | None, feature_map: FeatureSequence, design: Design
 ) -> tuple[FeatureSequence, Design]:
-    """New features without those that have been drawn before and have weights."""
+    """New features without drawn ones that have weights."""
     if known is None or not known.n_features_out_:
         return feature_map, design
     old, new = (np.ascontiguousarray(part.addresses()) for part in (known, feature_map))

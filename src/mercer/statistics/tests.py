@@ -282,8 +282,7 @@ def _aggregated(
 ) -> TestResult:
     """The result of statistics (n_gammas, 1 + permutations), the observed ones first.
 
-    ``dtype`` is that of the sums of features behind them: statistics that differ by less than its
-    rounding are equal.
+    Statistics within the rounding of ``dtype``, that of the sums behind them, are equal.
     """
     count = found.shape[1]
     noise = (_NOISE * float(np.finfo(dtype).eps)) ** 2

@@ -153,7 +153,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
         return found.astype(np.float64)
 
     def _weighed(self, X: Any, sample_weight: Any) -> tuple[Any, NDArray | None]:
-        """Those of checked rows whose weight is not 0, and these weights as counts of rows."""
+        """Checked rows of weight above 0, and their weights as counts of rows."""
         weights = counted(check_weights(sample_weight, X))
         if weights is None or weights.all():
             return X, weights
@@ -179,15 +179,8 @@ def leading(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Largest eigenvalues (count,), descending, and eigenvectors (size, count) of a symmetric map.
 
-    Parameters
-    ----------
-    product : callable
-        Product of a positive semidefinite matrix with a vector (size,).
-    size, count : int
-    key : int
-        Seed of the start of Lanczos' method.
-    tol : float
-        Relative error of the eigenvalues.
+    ``product`` multiplies a positive semidefinite matrix by a vector (size,); ``key`` seeds the
+    start of Lanczos' method; ``tol`` is the relative error of the eigenvalues.
     """
     if size <= max(_DENSE, count + 1):
         matrix = np.column_stack([product(unit) for unit in np.eye(size)])

@@ -341,9 +341,9 @@ class _Iterate(NamedTuple):
 
 
 class _Descent:
-    """Smoothed problems of a one-class machine, and the weights with the smallest duality gap.
+    """Smoothed one-class problems, and the weights u with the smallest duality gap.
 
-    Weights u are in units of the length of the mean of the features, which bounds that of w.
+    Weights are in units of the length of the mean of the features, which bounds that of w.
     """
 
     def __init__(self, rows: _Rows, mean: NDArray[np.float64]) -> None:
@@ -375,7 +375,7 @@ class _Descent:
 
 
 class _Rows:
-    """Rows of a fit, of which a share nu by weight lies outside."""
+    """Rows of a fit; a share nu of their weight lies outside."""
 
     def __init__(
         self,

@@ -27,41 +27,17 @@ _LEAST_EXPONENT = -900  # binary exponent below which numbers count as 0: no pow
 
 
 class DeviceBinned(DeviceTiles):
-    """One code per row and grid on a device: one column of every grid is non-zero in a row.
+    """A :class:`mercer.designs.Binned` of n rows and R grids whose codes live on a device.
 
-    It is a :class:`mercer.designs.Binned` whose codes live on a device, and nothing else does. A
-    product with w reads the codes once, R bytes or 2 R a row, and as many entries of w; one with v
-    adds to as many sums. Sums over rows are made of whole numbers, units of about
-    max |v| n / 2**62, so that their bits depend on no order; two of them for float64.
+    ``codes`` (R, n) are uint8, or int16 or int32 with the bits of unsigned integers: the column of
+    each row within each grid; a code beyond the grid's columns is a row without a column in it.
+    ``offsets`` (R + 1,) are first columns of the grids, then D; ``scale`` is every non-zero.
+    ``n_missing`` counts codes beyond their grids, by default on demand; ``of_rows`` makes the
+    design of other rows, a tensor (m, d) on the device.
 
-    Parameters
-    ----------
-    codes : tensor of shape (R, n), uint8, or int16 or int32 with the bits of unsigned integers
-        ``codes[r, i]`` is the column of row i within grid r. A code beyond the grid's columns means
-        that the row has no column in it.
-    offsets : ndarray of shape (R + 1,), int64
-        First column of every grid; the last entry is D.
-    scale : float
-        The value of a non-zero.
-    dtype : dtype
-        float32 or float64.
-    device : Device
-        Where the codes are.
-    n_missing : int, optional
-        How many codes are beyond their grid's columns, if known; otherwise they are counted when
-        asked for.
-    n_jobs : int or None, default=None
-        Threads of what is not done on the device.
-    of_rows : callable, optional
-        Makes the design of other rows, a tensor (m, d) on the device.
-
-    Examples
-    --------
-    >>> import mercer
-    >>> from mercer.maps import RandomBinning
-    >>> with mercer.config_context(device="cuda"):  # doctest: +SKIP
-    ...     RandomBinning(gamma=1.0, random_state=0).fit_design([[0.0], [9.0]])
-    <DeviceBinned design 2 x 511, float64>
+    A product with w reads the codes once, R bytes or 2 R a row, and as many entries of w; one with
+    v adds to as many sums. Sums over rows are made of whole numbers, units of about max |v| n /
+    2**62, so that their bits depend on no order; two of them for float64.
     """
 
     def __init__(

@@ -32,10 +32,7 @@ _KEYS = 2**20  # keys that PyTorch computes together
 
 @dataclass(frozen=True)
 class Grids:
-    """Parameters of some grids on a device, each (G, d).
-
-    ``low`` and ``high`` are the halves of multipliers, int64 below 2**32.
-    """
+    """Parameters (G, d) of grids on a device; halves of multipliers are int64 below 2**32."""
 
     inverse_widths: Any
     shifts: Any

@@ -25,31 +25,8 @@ _ROWS_SHARE = 0.3  # largest share of the device's memory for rows that stay the
 class DeviceCosines(DeviceTiles):
     """The matrix amplitude * cos(X Wᵀ + b), made on a device in tiles of rows.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-    frequencies : ndarray of shape (D, d)
-        The rows of W.
-    phases : ndarray of shape (D,)
-        b.
-    amplitude : float
-    device : Device
-    n_jobs : int or None, default=None
-        Threads of what is not done on the device.
-
-    Raises
-    ------
-    ValueError
-        If X is so large that arguments of cosines overflow.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer
-    >>> from mercer.maps import RandomFourier
-    >>> with mercer.config_context(device="cuda"):  # doctest: +SKIP
-    ...     RandomFourier(gamma=1.0, random_state=0).fit([[0.0], [1.0]]).design([[0.5]])
-    <DeviceCosines design 1 x 1000, float64>
+    X is (n, d), ``frequencies`` W (D, d) and ``phases`` b (D,). A ValueError if X is so large that
+    arguments of cosines overflow.
     """
 
     shuffled = True

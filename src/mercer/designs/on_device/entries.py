@@ -64,13 +64,7 @@ class Rows:
 
 
 def prepared_rows(kernel: KernelOf, given: Any) -> Rows:
-    """Rows (m, d) as ``tile`` takes them.
-
-    Raises
-    ------
-    ValueError
-        If squared distances would overflow.
-    """
+    """Rows (m, d) as ``tile`` takes them; a ValueError if squared distances would overflow."""
     if kernel.is_direct:
         return Rows(given)
     scaled = ((given.double() - kernel.centre) * kernel.scale).to(given.dtype)

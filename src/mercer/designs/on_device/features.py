@@ -18,27 +18,12 @@ _HELD_SHARE = 0.5  # largest share of the free memory for features that stay on 
 
 
 class DeviceFeatures(DeviceTiles):
-    """The features of a base times a matrix, made and held on a device.
+    """The features of a base, a design (n, p), times a matrix (p, D), made and held on a device.
 
     Whitened landmarks are the kernel against landmarks times their normalization, the features of
     ``SubspaceEmbedding`` and ``CompactFeatures`` those of a base times a projection. Features are
-    made once where they fit into half of the free memory, and in every product where they do not.
-
-    Parameters
-    ----------
-    base : DeviceKernel, DeviceCosines, DeviceBinned or DeviceFeatures
-        A design of n rows and p columns.
-    matrix : ndarray of shape (p, D)
-    dtype : dtype
-        float32 or float64, of features and products; those of the base are made in its own.
-
-    Examples
-    --------
-    >>> import mercer
-    >>> from mercer.maps import Nystroem
-    >>> with mercer.config_context(device="cuda"):  # doctest: +SKIP
-    ...     Nystroem(gamma=1.0, n_components=2).fit_design([[0.0], [9.0]])
-    <DeviceFeatures design 2 x 2, float64>
+    made once where they fit into half of the free memory, else in every product; the base's are in
+    its own dtype.
     """
 
     def __init__(self, base: Any, matrix: NDArray, dtype: DTypeLike):

@@ -31,31 +31,10 @@ _WIDENED = 2**26  # entries converted to float64 together
 class DeviceKernel(KernelColumns):
     """The kernel of every row against every landmark, made on a device.
 
-    It is a :class:`KernelColumns` in all that it says and returns: vectors come from the host and
-    go back there, unless they are tensors, and entries have its accuracy. Rows stay on the device
-    where they fit into three tenths of its memory, and go there piece by piece where they do not.
-
-    Parameters
-    ----------
-    X, kernel, landmarks, dtype, prepare, n_jobs
-        As of :class:`KernelColumns`; the kernel is one of the core, of rows that are not CSR.
-    device : Device
-
-    Raises
-    ------
-    ValueError
-        If the kernel is none of the core, or rows are CSR or texts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer
-    >>> from mercer.designs import kernel_columns
-    >>> from mercer.kernels import Gaussian
-    >>> with mercer.config_context(device="cuda"):  # doctest: +SKIP
-    ...     K = kernel_columns(np.array([[0.0], [1.0]]), Gaussian(gamma=1.0))
-    >>> K.matvec(np.ones(2)).round(4)  # doctest: +SKIP
-    array([1.3679, 1.3679])
+    It takes and returns the arguments and results of :class:`KernelColumns`: vectors come from the
+    host and go back there, unless they are tensors, and entries have its accuracy. Rows stay on the
+    device where they fit into three tenths of its memory, else go there piece by piece. A
+    ValueError if the kernel is none of the core, or rows are CSR or texts.
     """
 
     def __init__(
@@ -288,12 +267,7 @@ class DeviceKernel(KernelColumns):
 
 
 class DeviceMatrix(DeviceKernel):
-    """A kernel design that holds its matrix on a device.
-
-    See Also
-    --------
-    DeviceKernel.held : makes it where it fits.
-    """
+    """A kernel design that holds its matrix on a device; ``DeviceKernel.held`` makes it."""
 
     def __init__(self, design: DeviceKernel, matrix: Any = None):
         self.__dict__.update(design.__dict__)

@@ -21,13 +21,7 @@ _SIDE = 8192  # rows of a block processed together
 
 
 def kernel_on(device: Device, kernel: Kernel, X: Any) -> KernelOf:
-    """The kernel on a device, with an origin near the rows of X.
-
-    Raises
-    ------
-    ValueError
-        If it is none of the core, or rows are CSR.
-    """
+    """The kernel on a device, with an origin near X; a ValueError if CSR or not in the core."""
     core = in_core(kernel, PreparedRows(X))
     if core is None:
         raise ValueError(
@@ -47,10 +41,7 @@ def rows_on(device: Device, kernel: KernelOf, X: NDArray) -> Rows:
 def leaf_products(
     device: Device, kernel: Kernel, X: NDArray, landmarks: NDArray, blocks: Sequence[Any], w: Any
 ) -> NDArray[np.float64]:
-    """The blocks of a local design times w, (n, k), without constants and times the shares.
-
-    ``blocks`` are its ``LeafBlock``; entries are of the dtype of X, sums of float64.
-    """
+    """Blocks of a local design times w and their shares, (n, k), float64, without constants."""
     torch = device.torch
     of = kernel_on(device, kernel, landmarks)
     points = rows_on(device, of, X)

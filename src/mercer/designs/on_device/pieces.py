@@ -14,11 +14,7 @@ __all__ = ["sent_ahead"]
 
 
 def sent_ahead(device: Device, pieces: Iterable[NDArray]) -> Iterator[Any]:
-    """A tensor of every array; on a GPU the next one is under way when one is given out.
-
-    Two pinned buffers take turns, from which a stream of its own copies. On the processor a tensor
-    shares the memory of its array.
-    """
+    """A tensor of every array; on a GPU the next one is copied meanwhile, through pinned memory."""
     if not device.is_gpu:
         yield from map(device.array, pieces)
         return
@@ -62,7 +58,7 @@ class _Sender:
         return tensor, event
 
     def received(self, sent: tuple[Any, Any]) -> Any:
-        """The tensor, for work that is asked for from now on."""
+        """The tensor, for work on the current stream from now on."""
         tensor, event = sent
         current = self.torch.cuda.current_stream(self.device.name)
         current.wait_event(event)

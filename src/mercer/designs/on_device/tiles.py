@@ -22,11 +22,7 @@ _TILE, _TILE_SHARE, _TILE_COPIES = 2**20, 0.1, 3
 
 
 class DeviceTiles(Design):
-    """A matrix whose rows are made on a device, a tile at a time.
-
-    A subclass says ``_tile(rows, columns)``, the entries of a slice of rows as a tensor, ``rows``
-    and ``sources``. Vectors are arrays or tensors; products are what these are.
-    """
+    """A matrix whose rows are made on a device by ``_tile(rows, columns)`` of a subclass."""
 
     device: Device
 

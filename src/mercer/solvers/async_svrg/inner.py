@@ -45,7 +45,7 @@ class Walkway:
 
 
 def walkway(design: Design, margins: str, sampling: str, precision: str) -> Walkway:
-    """The design in the form that these choices of ``AsyncSVRG`` need, none of them "auto"."""
+    """The design in the form that the choices of ``AsyncSVRG``, none "auto", need."""
     if precision == "bfloat16" and not (isinstance(design, Dense) and margins == "recomputed"):
         raise ValueError(
             "precision must be 'design' or 'float32' unless the design is dense and margins are "
@@ -168,8 +168,7 @@ class Settings:
 def curvatures(problem: Problem, sampling: str) -> NDArray[np.float64]:
     """Curvatures that step lengths are divided by, for every row of θ.
 
-    With "uniform" sampling it is the same for all, the largest second derivative of one row's loss
-    along a coordinate; with "column" it is that of the mean loss along the coordinate.
+    "uniform": the largest second derivative of a row's loss; "column": of the mean loss.
     """
     beta, q = problem.loss.lipschitz, problem.shape[0]
     largest = largest_squares(problem.design, problem.weights)

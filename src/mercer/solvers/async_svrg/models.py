@@ -1,4 +1,4 @@
-"""The quadratic model of a loss at a snapshot: where loops start, and what steps know by heart."""
+"""Quadratic model of the loss at a snapshot: start of the inner loops and their derivatives."""
 
 from __future__ import annotations
 
@@ -69,10 +69,7 @@ class QuadraticModels:
     def towards_minimum(
         self, point: Point, gradient: NDArray[np.float64], output: int, gap: float
     ) -> NDArray[np.float64]:
-        """Move (q,) from the point to near the minimum of its model with the penalty.
-
-        ``gap`` is about how far F of this output is above its minimum.
-        """
+        """Move (q,) to near the minimum of the model at a point about ``gap`` above it."""
         problem, penalty = self.problem, self.problem.penalty
         H = self.curvature(point, output).matrix
         if not np.all(np.isfinite(H)):

@@ -441,7 +441,7 @@ def part(problem: Problem, key: int) -> Problem:
 def try_lengths(
     problem: Problem, theta: NDArray, settings: Settings, gammas: tuple[float, ...]
 ) -> dict[float, float]:
-    """F on at most 2000 rows after a few inner loops from θ, by γ, of those that let it fall."""
+    """F on at most 2000 rows after a few inner loops from θ, by γ that lowers it."""
     small = part(problem, settings.key)
     n_inner = min(settings.n_inner, small.n_rows)
     inner = Inner(small, replace(settings, n_inner=n_inner, n_threads=1, slot=Slot.TRIAL))

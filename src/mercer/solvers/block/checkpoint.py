@@ -24,8 +24,8 @@ _ROUNDING = {"f": 1e-4, "d": 1e-9}  # tolerance of stored examples, relative to 
 class Checkpoint:
     """The state of one fit in a folder, replaced as a whole or not at all.
 
-    ``mark`` is a digest of everything given to the fit, ``examples`` are entries of its design,
-    compared up to rounding. The file of another fit, or one that is damaged, is a ValueError.
+    ``mark`` digests all data of the fit; ``examples`` are entries of its design, up to rounding. A
+    ValueError for another fit's or a damaged file.
     """
 
     def __init__(self, folder: str | os.PathLike[str], mark: str, examples: NDArray):
@@ -54,7 +54,7 @@ class Checkpoint:
         write_atomically(self.file, lambda file: np.savez(file, **members))  # type: ignore[arg-type]
 
     def load(self, restore: Callable[[dict[str, NDArray], dict[str, Any]], None]) -> bool:
-        """Call ``restore`` with what was saved last; whether there was a file."""
+        """Call ``restore`` with the last saved state; True if there was a file."""
         try:
             members = _read(self.file)
             text, digest = str(members.pop("_facts")), str(members.pop("_digest"))

@@ -36,12 +36,10 @@ def bytes_of_block(system: Equations, size: int) -> float:
 def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.inf) -> int:
     """Columns of a block: as many as memory and the work on a block alone allow.
 
-    Larger blocks need fewer epochs. Their cost beyond their columns, a factor of b³/3 operations
-    for the kernel machine and a Gram matrix of n b² for normal equations, may be as much as the
-    columns of ten epochs if it is cached, and of one epoch if it does not fit.
-
-    Besides the blocks ``vectors`` bytes are taken; ``cache`` bytes are there for factors and Gram
-    matrices from one epoch to the next.
+    Larger blocks need fewer epochs. Their factor (b³/3 operations for the kernel machine) or Gram
+    matrix (n b² for normal equations) may cost as much as the columns of ten epochs if it is
+    cached, of one if not. ``vectors`` bytes are taken, ``cache`` bytes hold factors and Gram
+    matrices between epochs.
     """
     size = _balanced(system, _EPOCHS)
     design = system.problem.design
@@ -72,11 +70,7 @@ def _balanced(system: Equations, n_epochs: float) -> int:
 
 
 def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:
-    """Columns in blocks of ``size``, the last of which may be smaller.
-
-    The columns of a kernel are shuffled, as rows of data may be sorted. Those of a lazy map are
-    random already, and there are maps that generate neighbours together.
-    """
+    """Columns in blocks of ``size``, the last maybe smaller; a kernel's are shuffled."""
     n_columns = design.shape[1]
     columns = np.arange(n_columns)
     if shuffle and not design.shuffled:

@@ -76,7 +76,7 @@ class BlockState(State):
             add_rows(self, self.traces, seconds, self.index, values, relative, x)
 
     def keep(self, places: NDArray) -> None:
-        """Drop all strengths but those at these places among the ones at work."""
+        """Keep the active strengths at these indices."""
         width = self.system.width
         columns = (places[:, None] * width + np.arange(width)).ravel()
         self.system.keep(places)
@@ -111,7 +111,8 @@ class BlockState(State):
             self.subspace.restore(groups["past"])
         for name in _FACTS:
             if type(facts[name]) is not type(getattr(self, name)) or facts[name] < 0:
-                raise ValueError(f"{name} must be a number of its kind")
+                kind = type(getattr(self, name)).__name__
+                raise ValueError(f"checkpoint: {name} must be {kind} >= 0; got {facts[name]!r}.")
             setattr(self, name, facts[name])
         self.traces = [[TraceRow(**row) for row in trace] for trace in facts["traces"]]
         if len(self.traces) != len(self.alphas):
@@ -130,7 +131,7 @@ class BlockState(State):
         }
 
     def _check(self, arrays: dict[str, NDArray]) -> None:
-        """Refuse arrays that are not those of this fit with the strengths now at work."""
+        """Raise for arrays of another fit, or of other active strengths."""
         changes = self.system.state
         n_past = 0
         if self.subspace is not None:

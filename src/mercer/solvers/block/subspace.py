@@ -37,10 +37,9 @@ class Subspace:
         self._rounding = _NEGLIGIBLE * float(np.finfo(system.problem.dtype).eps)
 
     def improve(self, relative: NDArray[np.float64]) -> None:
-        """End an epoch: go where F is least in the span of its change and those before.
+        """End an epoch at the least F in the span of the last changes.
 
-        Near the solution the slope of F is a small difference of large numbers: the smaller the
-        ``relative`` residual of a strength, the fewer directions are trusted.
+        The smaller the ``relative`` residual, the fewer directions: slopes cancel by then.
         """
         self.system.end_change(self.depth)
         weights = [
@@ -87,10 +86,7 @@ class Subspace:
 def _minimiser(
     gram: NDArray[np.float64], slope: NDArray[np.float64], sizes: NDArray[np.float64], least: float
 ) -> NDArray[np.float64]:
-    """c with gram c = slope, without directions whose share of the energy is below ``least``.
-
-    ``sizes`` are the energies that shares are of.
-    """
+    """c with gram c = slope, without directions of an energy share below ``least``."""
     root = np.sqrt(np.maximum(sizes, 0.0))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     scaled = inverse[:, None] * (0.5 * (gram + gram.T)) * inverse

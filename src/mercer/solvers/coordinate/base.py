@@ -13,8 +13,7 @@ __all__ = ["Columns"]
 class Columns(Design):
     """A design in float64, and products of its columns under curvatures of the rows.
 
-    ``curvature`` is the h of ``products`` as it really is used, (n,); None stands for ones.
-    ``rough`` says that rounding to float32 does no harm to ``products``.
+    ``curvature`` (n,) is the h that ``products`` uses, None for ones; ``rough`` allows it float32.
     """
 
     curvature: NDArray[np.float64] | None = None
@@ -56,7 +55,7 @@ class Columns(Design):
         return self.design.rows(rows).block(columns).astype(np.float64, copy=False)
 
     def set_curvature(self, h: NDArray[np.float64] | None) -> None:
-        """Use h, or what comes near it, from now on."""
+        """Use h, or an approximation of it, from now on."""
         self.curvature = h
 
     def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:

@@ -44,10 +44,9 @@ class SparseColumns(Columns):
 
 
 class BinColumns(Columns):
-    """Columns of zeros and ones: what they share is counted in bitmaps.
+    """Columns of zeros and ones: their common rows are counted in bitmaps.
 
-    For curvatures that differ, rows are sorted by them and every block of 512 gets its mean, so
-    that the weighted count costs little more than a plain one.
+    Rows are sorted by curvature; each block of 512 gets its mean, for a cheap weighted count.
     """
 
     design: Binned
@@ -121,7 +120,7 @@ class BinColumns(Columns):
 
 
 def columns_of(design: Design) -> Columns:
-    """The columns of a design that holds them; those of one on a device come to the processor."""
+    """The columns of a design that holds them, brought to the processor from a device."""
     design = design.on_host() if hasattr(design, "on_host") else design
     if isinstance(design, Binned):
         return BinColumns(design)
@@ -144,17 +143,17 @@ class ColumnLists:
     scale: float  # of every value
 
     def n_entries(self, at: NDArray) -> int:
-        """Entries of the columns at these positions."""
+        """Entries of the columns at the positions."""
         return int(np.sum(self.starts[at + 1] - self.starts[at]))
 
     def times(self, w: NDArray, n_rows: int, at: NDArray | None = None) -> NDArray[np.float64]:
-        """Z w, for the weights of all columns or of those at positions ``at``."""
+        """Z w, for the weights of all columns or at positions ``at``."""
         out = np.zeros(n_rows)
         _core.list_product(*self.arguments(), at, w, out)
         return out
 
     def transposed_times(self, v: NDArray, at: NDArray | None = None) -> NDArray[np.float64]:
-        """Zᵀ v, for all columns or those at positions ``at``."""
+        """Zᵀ v, for all columns or at positions ``at``."""
         out = np.empty(len(self.starts) - 1 if at is None else len(at))
         _core.list_sums(*self.arguments(), at, v, out)
         return out
@@ -235,9 +234,8 @@ class GramPool:
     def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
         """Weigh rows by h, or by ones for None.
 
-        Diagonal entries are raised by ``ridge`` · (mean of h) · (the entry for h of ones). Entries
-        of the Gram matrix are changed by the rows whose weight does where that is less work than to
-        form them again.
+        Diagonal entries rise by ``ridge`` · (mean of h) · (the entry for h of ones). Entries are
+        updated by the rows of changed weight where that is less work than to form them again.
         """
         if self._fresh and h is None and self.curvature is None:
             return
@@ -269,7 +267,7 @@ class GramPool:
         return self._means[ids] / self._mass
 
     def hold(self, ids: NDArray) -> None:
-        """Have the Gram matrix of these columns: one pass for outputs that will ask for parts."""
+        """Cache the Gram matrix of the columns: one pass for outputs that use parts of it."""
         new = ids[self._place[ids] < 0]
         if len(new):
             self._add(new)

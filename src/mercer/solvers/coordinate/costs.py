@@ -24,8 +24,7 @@ _GROWTH = 4 / 3  # active columns after a step, relative to those before
 def batch_work(n_entries: float, n_active: float, turns: int) -> float:
     """Nanoseconds of a batch of sweeps, about one for each entry read or written.
 
-    A sweep and a gradient over all columns at work; four sweeps over those with weights, and
-    ``turns`` products of these with a vector and back.
+    ``turns`` are products of the columns with weights with a vector and back.
     """
     return 3.0 * n_entries + (8.0 + 2.0 * turns) * n_active
 
@@ -39,11 +38,7 @@ class Work:
 
     @classmethod
     def of(cls, output: Output, at: Iterate, n_wanted: int) -> Work:
-        """The work from an iterate on, with ``n_wanted`` columns in the working set.
-
-        Only columns of bins are swept: a sweep over dense ones costs what many columns of a Gram
-        matrix do.
-        """
+        """Work from an iterate on, of ``n_wanted`` columns; only columns of bins are swept."""
         columns, active = output.columns, at.active
         if not isinstance(columns, BinColumns) or not len(active):
             return cls(0.0, np.inf)

@@ -29,8 +29,7 @@ _CROWDED = 0.5  # share of active columns from which they are read from the desi
 class DenseColumns(Columns):
     """Columns of an array by rows; few at work are cached beside each other.
 
-    Threads take chunks of rows, whose sums are joined in the order of the rows: their number
-    changes no bit.
+    Sums of chunks are joined in the order of the rows: the number of threads changes no bit.
     """
 
     design: Dense
@@ -89,7 +88,7 @@ class DenseColumns(Columns):
         return total
 
     def _product(self, source: NDArray, places: NDArray, w: NDArray) -> NDArray[np.float64]:
-        """The sum of those columns of ``source``, w times each."""
+        """Sum of columns of ``source``, w times each."""
         weights, out = np.zeros(source.shape[1]), np.empty(self.n)
         weights[places] = w
 
@@ -103,7 +102,7 @@ class DenseColumns(Columns):
     def _products(
         self, left: NDArray, right: NDArray | None, h: NDArray | None, used: NDArray | None
     ) -> NDArray[np.float64]:
-        """Z[:, left]ᵀ diag(h) Z[:, right] / n over all rows or those ``used``, where h > 0."""
+        """Z[:, left]ᵀ diag(h) Z[:, right] / n over rows, all or ``used`` with h > 0."""
         source, places = self._source(left if right is None else np.concatenate([right, left]))
         both, places = _span(places)
         ours, own = _span(places[-len(left) :])
@@ -235,10 +234,7 @@ def _columns(z: NDArray, places: slice | NDArray) -> NDArray:
 
 
 def _span(places: NDArray) -> tuple[slice | NDArray, NDArray]:
-    """Places to take of every chunk, and where the given ones are in them.
-
-    To multiply a few columns in between as well takes less time than to leave them out.
-    """
+    """Columns to read from every chunk, cheap gaps included, and places of the given ones."""
     first, last = int(places.min()), int(places.max()) + 1
     if last - first <= _GAPS * len(places):
         return slice(first, last), places - first

@@ -33,10 +33,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass
 class _Sweep:
-    """The model on the columns at work, and where it stands.
-
-    Rows whose slope and curvature are 0 add nothing to it, whatever the weights: they are left out.
-    """
+    """The model on the columns at work; rows whose slope and curvature are 0 are left out."""
 
     ids: NDArray
     w: NDArray[np.float64]
@@ -47,7 +44,7 @@ class _Sweep:
     n: int  # rows of the mean, among them those left out
 
     def moves(self, w: NDArray, at: NDArray) -> NDArray[np.float64]:
-        """Z w for weights of the columns at these positions."""
+        """Z w for weights of the columns at the positions."""
         return self.lists.times(w, len(self.slope), at)
 
     def gradient(self, rows: NDArray, at: NDArray | None = None) -> NDArray[np.float64]:
@@ -68,7 +65,7 @@ class _Held:
     lists: ColumnLists
 
     def fits(self, kept: NDArray | None) -> bool:
-        """Whether these are the rows asked for."""
+        """True if the cached rows are the requested ones."""
         if kept is None or self.kept is None:
             return kept is self.kept
         return np.array_equal(kept, self.kept)
@@ -123,7 +120,7 @@ class DescentSteps(Steps):
         return _Sweep(ids, at.w[ids], slope, h, curvature, lists, columns.n)
 
     def _lists(self, at: Iterate, kept: NDArray | None) -> tuple[NDArray, ColumnLists]:
-        """The working set and its lists: those of the last step where nothing needed is missing."""
+        """The working set and its lists, of the last step where they suffice."""
         ids, held = np.sort(self.candidates(at)), self.held
         if held is None or not self._serves(held, at, ids, kept):
             self.held = None  # before there are others: they take memory
@@ -131,7 +128,7 @@ class DescentSteps(Steps):
         return held.ids, held.lists
 
     def _serves(self, held: _Held, at: Iterate, ids: NDArray, kept: NDArray | None) -> bool:
-        """Whether lists have those of columns ``ids`` that have weights or are to have some."""
+        """True if lists hold the columns ``ids`` with weights, now or next."""
         if not held.fits(kept) or len(held.ids) > _ROOMY * len(ids):
             return False
         needed = ids[(at.w[ids] != 0) | (np.abs(at.gradient[ids]) > self.output.l1)]
@@ -163,10 +160,9 @@ class DescentSteps(Steps):
             support = np.flatnonzero(sweep.w)
 
     def _to_face_minimum(self, sweep: _Sweep, gradient: NDArray, at: NDArray, turns: int) -> int:
-        """Go towards the minimum over the columns ``at``, which have weights, while signs stay.
+        """Go towards the minimum over columns ``at`` while signs stay; return the turns used.
 
         A weight that would change its sign stops at zero; the step is cut until the model falls.
-        Returns the conjugate gradients used, at most ``turns``.
         """
         output, w = self.output, sweep.w[at]
         slope = gradient[at] + output.l2 * w + output.l1 * np.sign(w)
@@ -193,10 +189,7 @@ class DescentSteps(Steps):
     def _face_step(
         self, sweep: _Sweep, at: NDArray, slope: NDArray, turns: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-        """The step after which ``slope``, the gradient with respect to these weights, vanishes.
-
-        Also the moves of the rows and the conjugate gradients used.
-        """
+        """The step to slope 0, the moves of the rows, and the conjugate gradients used."""
         diagonal = sweep.curvature[at] + self.output.l2
         diagonal = np.maximum(diagonal, _FLAT * np.max(diagonal, initial=_TINY))
         ratio = sweep.n / len(sweep.slope)
@@ -280,7 +273,7 @@ class DescentSteps(Steps):
         return self._greediest(sweep)
 
     def _greediest(self, sweep: _Sweep) -> tuple[NDArray, NDArray, float]:
-        """The half of the columns that gains most, those first that gain most."""
+        """The half of the columns that gains most, the largest gain first."""
         gradient = self.output.columns.rmatvec(sweep.slope)[sweep.ids] / len(sweep.slope)
         violation = self.output.problem.penalty.violation(sweep.w, gradient)
         gain = violation / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
@@ -292,27 +285,8 @@ def eso_factor(omega: int, tau: int, n_columns: int) -> float:
     """The factor by which curvatures have to grow for τ random columns to move at once.
 
     β = 1 + (ω − 1)(τ − 1) / max(1, D − 1), if no row has more than ω entries: then the objective
-    does not rise on average over the choice of the columns.
-
-    Parameters
-    ----------
-    omega, tau, n_columns : int
-        ω, most non-zeros of a row; τ, columns moved at once; and D, all of them: from 1 to D.
-
-    Returns
-    -------
-    float
-        1 for τ = 1 or ω = 1, and τ for ω = D.
-
-    References
-    ----------
+    does not rise on average over the choice of the columns. All of ω, τ and D are in [1, D].
     Richtárik and Takáč (2016), Parallel coordinate descent methods for big data optimization.
-
-    Examples
-    --------
-    >>> from mercer.solvers.coordinate import eso_factor
-    >>> eso_factor(omega=11, tau=11, n_columns=101)
-    2.0
     """
     omega, tau = positive_integer(omega, "omega"), positive_integer(tau, "tau")
     n_columns = positive_integer(n_columns, "n_columns")

@@ -47,7 +47,7 @@ class Model:
 
 
 def excess(w: NDArray, gradient: NDArray, l1: float, l2: float, reach: float) -> float:
-    """A bound of how far a model at w is above its minimum, given the gradient of its smooth part.
+    """Bound of model(w) minus its minimum, by the gradient of the smooth part.
 
     ``reach`` bounds ‖w‖₁ at the minimum.
     """
@@ -105,10 +105,7 @@ def _minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
 def _within_orthants(
     model: Model, gram: NDArray, w: NDArray, gradient: NDArray, goal: float
 ) -> tuple[NDArray, NDArray]:
-    """(w, Gw − c) after Newton steps over the weights that are not 0 or should not be.
-
-    Each step is for the signs at hand; a weight that would change its own stops at 0.
-    """
+    """(w, Gw − c) after Newton steps over non-zero weights; signs that would change stop at 0."""
     l1, l2 = np.full(len(w), model.l1), np.full(len(w), model.l2)
     value = model.value(w, gradient)
     for _ in range(_ORTHANTS):
@@ -181,7 +178,7 @@ def _proximal_point(
 def _newton_step(
     gram: NDArray, residual: NDArray, active: NDArray, sigma: float
 ) -> NDArray[np.float64] | None:
-    """The solution of (I + sigma D G) step = residual, D the diagonal of what is active."""
+    """Solution of (I + sigma D G) step = residual, D the diagonal of the active set."""
     inside = np.flatnonzero(active)
     step = np.where(active, 0.0, residual)
     rhs = residual[inside]

@@ -29,10 +29,7 @@ class Seen:
 
 @dataclass
 class Iterate:
-    """Weights with an intercept, the best for them if the loss is convex, and what follows.
-
-    What takes a look at all columns follows when it is first asked for, or with ``look``.
-    """
+    """Weights and their intercept, the best for convex losses; sums over columns are lazy."""
 
     output: Output
     w: NDArray[np.float64]
@@ -74,10 +71,7 @@ class Iterate:
 
 
 class Output:
-    """(1/n) Σ s_i ℓ(y_i, z_iᵀw + b) + l1 ‖w‖₁ + ½ l2 ‖w‖² for one column of the targets.
-
-    Its ``problem`` is that output alone, number ``index`` of the given one, in float64.
-    """
+    """(1/n) Σ s_i ℓ(y_i, z_iᵀw + b) + l1 ‖w‖₁ + ½ l2 ‖w‖² of one output, in float64."""
 
     def __init__(self, problem: Problem, columns: Columns, index: int):
         self.columns = columns
@@ -100,10 +94,9 @@ class Output:
         return None if columns is None else Output(self.problem, columns, 0)
 
     def best_intercept(self, linear: NDArray, start: float = 0.0) -> float:
-        """The b that minimises the mean loss of ``linear`` + b, if the loss is convex.
+        """The b that minimises the mean loss of ``linear`` + b; ``start`` for non-convex losses.
 
-        Otherwise it is ``start``: the best b may be infinite, or far from where the weights are
-        going. The intercept then moves along with them.
+        The best b may then be infinite; it moves along with the weights.
         """
         problem = self.problem
         if not problem.fit_intercept:
@@ -171,7 +164,7 @@ class Output:
 
 
 def _seen(iterates: list[Iterate]) -> list[Seen]:
-    """A look at all columns for outputs that share these and the weights of the rows."""
+    """Sums over all columns for outputs that share columns and weights of rows."""
     several = len(iterates) > 1
     rows = np.stack([at.a for at in iterates], axis=1) if several else iterates[0].a.copy()
     sums = iterates[0].output.problem.mean_rows(rows)  # which multiplies the rows by the weights
@@ -186,7 +179,7 @@ def _seen(iterates: list[Iterate]) -> list[Seen]:
 
 
 def look(iterates: Iterable[Iterate]) -> None:
-    """Look at all columns once for those iterates for which nobody has yet."""
+    """Compute sums over all columns, in one pass, for iterates without them."""
     new = [at for at in iterates if "seen" not in vars(at)]
     for at, seen in zip(new, _seen(new) if new else [], strict=True):
         at.seen = seen

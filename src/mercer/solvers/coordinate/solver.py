@@ -246,7 +246,7 @@ class CoordinateDescent(Solver):
         return steps
 
     def _choice(self, each: _OutputState) -> tuple[bool, float]:
-        """Whether Newton steps are next; else what sweeps may cost before they are."""
+        """True if Newton steps are next; else the budget of the sweeps before them."""
         n_active = len(each.at.active)
         crowded = 2 * n_active > _LARGEST_GRAM
         if self.method != "auto" or crowded:

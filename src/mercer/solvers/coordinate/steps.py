@@ -54,8 +54,7 @@ class Steps:
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
         """A better iterate, or None where rounding allows none.
 
-        ``gap`` is an upper bound of how far F is above the minimum, ``goal`` that of the stopping
-        test.
+        ``gap`` bounds F above the minimum; ``goal`` is the gap of the stopping test.
         """
         raise NotImplementedError
 
@@ -96,10 +95,7 @@ class Steps:
     def search(
         self, at: Iterate, ids: NDArray, change: NDArray, h: NDArray | None
     ) -> Iterate | None:
-        """The first of w + change, w + change / 2, … that is enough of a decrease.
-
-        ``h`` are the curvatures of the model that the change is from.
-        """
+        """First of w + change / 2^j that lowers F enough; ``h`` is the model's curvature."""
         output = self.output
         if not np.any(change) and (output.loss.convex or at.lean == 0.0):
             return None
@@ -198,17 +194,13 @@ class NewtonSteps(Steps):
             return self.output.at(_spread(ids, end.w, len(at.w)), end.linear, end.intercept)
 
     def hold(self, at: Iterate, gap: float, ids: NDArray) -> None:
-        """Have the pool make the Gram matrix of these columns at once."""
+        """Have the pool make the Gram matrix of the columns at once."""
         with self.clock.phase("gram"):
             self._set_curvature(at, gap)
             self.pool.hold(ids)
 
     def settle(self, at: Iterate, ids: NDArray, gram: NDArray, goal: float, steps: int) -> Iterate:
-        """An iterate at most ``goal`` above the minimum over columns ``ids``, all there are here.
-
-        The pool knows these columns by their numbers ``ids``, whose Gram matrix is given. After so
-        many steps the iterate is as good as they have made it.
-        """
+        """Iterate within ``goal`` of the minimum over columns ``ids``, or after ``steps`` steps."""
         here = np.arange(len(ids))
         bound, gap = at.bound, at.objective - at.bound
         for left in range(min(steps, _STEPS), 0, -1):
@@ -256,8 +248,8 @@ class NewtonSteps(Steps):
     def _ridge(self, at: Iterate, h: NDArray) -> float:
         """Ridge of the Gram matrix in units of the mean curvature.
 
-        With weights of the rows it is in units of F where F is smaller: curvatures of rows of large
-        weights then hide those of the other rows, and steps for these rows would be too short.
+        With weights it is in units of F where F is smaller: curvatures of heavy rows would hide
+        others.
         """
         mean = float(np.mean(h))
         if self.output.weights is None or not mean > 0:

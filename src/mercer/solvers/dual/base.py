@@ -180,7 +180,7 @@ class DualSolver:
         return np.arange(n), np.array([0, n])
 
     def _descent(self, kernel: Kernel | str, X: Matrix, starts: NDArray, cache: int) -> Any:
-        """Solver in the core that all problems of these rows share."""
+        """Solver in the core, shared by all problems of the rows."""
         raise NotImplementedError
 
     def _advance(
@@ -190,7 +190,7 @@ class DualSolver:
         raise NotImplementedError
 
     def _is_exact(self, descent: Any) -> bool:
-        """Whether the sums that are kept are those of the kernel."""
+        """True if the cached sums are the kernel's."""
         return True
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
@@ -273,7 +273,7 @@ class Machine:
         return state.optimality > limit or not (state.exact or self._is_judged(state))
 
     def _is_judged(self, state: DualState) -> bool:
-        """True if the sums are those of the kernel, or of no update yet."""
+        """True if the sums are the kernel's, or of no update yet."""
         return self.solver._is_exact(self._descent) or state.n_iter == 0
 
     def _advance(self, state: DualState, limit: float, n_updates: int) -> None:

@@ -18,29 +18,12 @@ _TOGETHER = 64  # rows computed and summed together: sums do not depend on the c
 
 
 class PairRows:
-    """Rows of a kernel matrix K, the ones made last being kept.
+    """Cache of the rows of a kernel matrix K made last.
 
-    Parameters
-    ----------
-    kernel : Kernel or "precomputed"
-        With its scale in numbers; X (n, n) is the matrix of a precomputed one.
-    X : array or CSR of shape (n, d)
-    dtype : {"float32", "float64"}
-        Of rows that are made.
-    n_bytes : int
-        Room for rows that are kept; 64 of them are kept at any rate.
-    n_jobs : int or None
-        Threads.
-    single : bool
-        Whether float32 rows may have an error of 2e-5, which saves time.
-
-    Attributes
-    ----------
-    n : int
-    exact : bool
-        Whether rows are those of the kernel, rounded to their dtype.
-    n_made : int
-        Whole rows made so far.
+    X is the matrix (n, n) of a "precomputed" kernel; other kernels have numbers as scales.
+    ``n_bytes`` bound the cache, of at least 64 rows. ``single`` allows float32 rows errors of 2e-5,
+    which saves time; ``exact`` says whether rows are the kernel's, rounded to their dtype.
+    ``n_made`` counts whole rows made.
     """
 
     def __init__(
@@ -92,7 +75,7 @@ class PairRows:
         return row_source(self._kernel, X, self._dtype, self._n_jobs, single=not self.exact)
 
     def _places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where in the cache these rows are, which are at most as many as it has room for."""
+        """Places of rows in the cache, which has room for all of them."""
         missing = np.unique(rows[self._place_of[rows] < 0])
         while True:
             places = (self._next + np.arange(len(missing))) % len(self._kept)

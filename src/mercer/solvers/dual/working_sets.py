@@ -32,7 +32,7 @@ class WorkingSets:
 
     @property
     def is_exact(self) -> bool:
-        """Whether sums are those of the kernel, but for the rounding of rows to their dtype."""
+        """True if sums are the kernel's, but for the rounding of rows to their dtype."""
         return self._rows.exact
 
     def run(
@@ -40,23 +40,11 @@ class WorkingSets:
     ) -> tuple[int, int, NDArray[np.int64]]:
         """Move the variables until no pair violates optimality by more than ``tol``.
 
-        Parameters
-        ----------
-        problem : tuple of ndarray
-            As ``_core.descend_pairs`` takes them: linear, lower, upper, extra, curvature, and b
-            and sums, which are moved.
-        kept : ndarray
-            Variables of an earlier set to begin with; any may be left out.
-        tol : float
-        enough, most : int
-            Pairs after which no other set is begun, and after which a set is left.
-
-        Returns
-        -------
-        n_updates, n_made : int
-            Pairs, and kernel rows made.
-        kept : ndarray
-            For the next run.
+        ``problem`` holds the arrays of ``_core.descend_pairs``, linear, lower, upper, extra,
+        curvature, and b and sums, which are moved. ``kept`` are variables of an earlier set to
+        begin with; any may be left out. After ``enough`` pairs no other set begins; after ``most``
+        a set is left. Return the counts of pairs and of kernel rows made, and ``kept`` for the next
+        run.
         """
         made, done = self._rows.n_made, 0
         tol *= 1.0 if self._rows.exact else _UNROUNDED
