@@ -96,7 +96,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "SparseKernelClassifier": lambda: SparseKernelClassifier(n_new=4, max_rounds=2, random_state=0),
     "LocalKernelClassifier": lambda: LocalKernelClassifier(**LEAVES),
     "DoublySGDClassifier": lambda: DoublySGDClassifier(max_iter=2, block_size=4, random_state=0),
-    "DualKernelSVC": lambda: DualKernelSVC(random_state=0),
+    "DualKernelSVC": DualKernelSVC,
 }
 TRANSFORMERS: dict[str, Callable[[], Any]] = {
     "TablePreparer": lambda: TablePreparer(random_state=0),

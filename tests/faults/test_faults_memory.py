@@ -45,7 +45,6 @@ FITS = {
         loss="logistic", solver="async", n_components=50, n_jobs=4, max_iter=2
     ).fit(X, labels),
     "pairs": lambda: mercer.DualKernelSVC(n_jobs=4, max_iter=500).fit(X, labels),
-    "greedy": lambda: mercer.DualKernelSVC(solver="greedy", n_jobs=4, max_iter=50).fit(X, labels),
     "steps": lambda: mercer.DoublySGDRegressor(max_iter=2, n_jobs=4).fit(X, y),
     "sparse": lambda: mercer.SparseKernelRegressor(max_rounds=2, n_jobs=4).fit(X, y),
 }

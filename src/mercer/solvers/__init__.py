@@ -18,14 +18,13 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateDescent, path
 from mercer.solvers.direct import Cholesky, LeftOut, leave_one_out
 from mercer.solvers.doubly import DoublySGD, Expansion
-from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
+from mercer.solvers.dual import BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.row_newton import RowNewton, newton_for
 from mercer.solvers.smoothing import Smoothing
 from mercer.solvers.working_set import Selection, Stream, WorkingSet, polished
 
 __all__ = [
-    "AsyncGreedyCD",
     "AsyncSVRG",
     "BlockCoordinateDescent",
     "BoxDual",
