@@ -33,13 +33,12 @@ _MAP_OBJECTS = (
     lambda g: maps.Fastfood(gamma=g, n_components=16),
     lambda g: maps.Nystroem(gamma=g, n_components=6, whiten=False),
     lambda g: maps.SubspaceEmbedding(gamma=g, n_components=6),
-    lambda g: maps.CompactFeatures(gamma=g, n_components=8),
     lambda g: maps.RandomTree(gamma=g, n_components=8),
     lambda g: maps.RandomPerceptron(n_components=8),
 )
 _map_objects = st.builds(lambda make, gamma: make(gamma), st.sampled_from(_MAP_OBJECTS), _gammas)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "feature_map": st.one_of(st.sampled_from([*_MAPS, "tree", "tefm", "compact"]), _map_objects),
+    "feature_map": st.one_of(st.sampled_from([*_MAPS, "tree", "tefm"]), _map_objects),
     "base": st.sampled_from(["fourier", "fastfood", "binning"]),
     "kernel": st.sampled_from([None, *_KERNELS, kernels.Matern(0.5, nu=2.5), kernels.Linear()]),
     "gamma": _gammas,

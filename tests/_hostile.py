@@ -66,7 +66,6 @@ MAPS: dict[str, Callable[[], Any]] = {
     "RandomStump": lambda: maps.RandomStump(**SMALL),
     "RandomTree": lambda: maps.RandomTree(**SMALL),
     "SubspaceEmbedding": lambda: maps.SubspaceEmbedding(n_base=8, **SMALL),
-    "CompactFeatures": lambda: maps.CompactFeatures(n_base=8, **SMALL),
     "Halfspaces": lambda: maps.Halfspaces(rows()[:3], np.zeros(3)),
     "Members": lambda: maps.Members(
         maps.RandomFourier(n_components=4, scale=False, random_state=0), [0, 5]

@@ -53,7 +53,6 @@ def all_maps() -> dict[str, Callable[[], Any]]:
         "stump": lambda: maps.RandomStump(n_components=8, random_state=0),
         "tree": lambda: maps.RandomTree(n_components=8, random_state=0),
         "tefm": lambda: maps.SubspaceEmbedding(n_components=4, random_state=0),
-        "compact": lambda: maps.CompactFeatures(n_components=4, random_state=0),
         "members": lambda: maps.Members(
             maps.RandomFourier(n_components=4, scale=False, random_state=0), [3, 10**9]
         ),

@@ -75,7 +75,6 @@ MAPS = {
     "perceptron": maps.RandomPerceptron(n_components=32),
     "tefm": maps.SubspaceEmbedding(n_components=10),
     "srht": maps.SubspaceEmbedding(n_components=10, sketch="srht", power=1),
-    "compact": maps.CompactFeatures(n_components=10),
 }
 
 

@@ -106,7 +106,6 @@ MODELS = {
     "laplacian fourier": lambda: regressor("fourier", kernel="laplacian", n_components=30),
     "fastfood": lambda: regressor("fastfood", n_components=32),
     "tefm": lambda: regressor("tefm", n_components=10),
-    "compact": lambda: regressor("compact", n_components=16),
     "stump": lambda: regressor("stump", n_components=30),
     "tree": lambda: regressor("tree", n_components=30),
     "linear": lambda: regressor("linear"),

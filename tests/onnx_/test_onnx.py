@@ -105,7 +105,6 @@ MAPS = [
     maps.Nystroem(n_components=60, random_state=0),
     maps.Nystroem(n_components=20, whiten=False, random_state=0),
     maps.SubspaceEmbedding(n_components=50, random_state=0),
-    maps.CompactFeatures(n_components=50, random_state=0),
     maps.IdentityMap(),
     maps.RandomBinning(n_components=40, random_state=0),
     maps.RandomBinning(n_components=40, bins=99, random_state=0),

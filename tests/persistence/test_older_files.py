@@ -19,7 +19,10 @@ FOLDER = Path(__file__).with_name("files_0_3_0")
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
 
 
-LEFT = {"map-faded.skops": "mercer.kernels.smooth.Smooth"}
+LEFT = {
+    "map-compact.skops": "mercer.maps.compact.CompactFeatures",
+    "map-faded.skops": "mercer.kernels.smooth.Smooth",
+}
 
 
 @pytest.mark.parametrize("name", LEFT)

@@ -235,7 +235,7 @@ LANDMARKS = {
     "exact": lambda: KernelRegressor("exact"),
     "local": lambda: LocalKernelRegressor(leaf_size=20, n_trees=2, random_state=0),
     "nested": lambda: KernelRegressor(
-        maps.CompactFeatures("nystroem", n_components=4, n_base=9, random_state=0)
+        maps.SubspaceEmbedding("nystroem", n_components=4, n_base=9, random_state=0)
     ),
 }
 

@@ -44,7 +44,6 @@ STYLE = {
     "fastfood": ("#7FA8C9", "^"),
     "tefm-g": ("#E69F00", "P"),
     "tefm-s": ("#A67200", "X"),
-    "compact": ("#F2C75C", "d"),
     "nystroem": ("#009E73", "^"),
     "nystroem-kmeans": ("#7BCBB4", "<"),
     "nystroem-leverage": ("#00543D", ">"),

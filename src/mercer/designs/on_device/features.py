@@ -21,7 +21,7 @@ class DeviceFeatures(DeviceTiles):
     """The features of a base times a matrix, made and held on a device.
 
     Whitened landmarks are the kernel against landmarks times their normalization, the features of
-    ``SubspaceEmbedding`` and ``CompactFeatures`` those of a base times a projection. Features are
+    ``SubspaceEmbedding`` those of a base times a projection. Features are
     made once where they fit into half of the free memory, and in every product where they do not.
 
     Parameters
