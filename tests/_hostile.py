@@ -63,8 +63,6 @@ MAPS: dict[str, Callable[[], Any]] = {
     "LocalKernel": lambda: maps.LocalKernel(**LEAVES),
     "IdentityMap": lambda: maps.IdentityMap(),
     "RandomPerceptron": lambda: maps.RandomPerceptron(**SMALL),
-    "RandomStump": lambda: maps.RandomStump(**SMALL),
-    "RandomTree": lambda: maps.RandomTree(**SMALL),
     "SubspaceEmbedding": lambda: maps.SubspaceEmbedding(n_base=8, **SMALL),
     "Halfspaces": lambda: maps.Halfspaces(rows()[:3], np.zeros(3)),
     "Members": lambda: maps.Members(
@@ -76,7 +74,6 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "Laplacian": lambda: kernels.Laplacian(0.5),
     "Linear": kernels.Linear,
     "Perceptron": kernels.Perceptron,
-    "Stump": kernels.Stump,
     "Callable": lambda: kernels.Callable(lambda A, B: _dense(A @ B.T)),
     "Sum": lambda: kernels.Gaussian(0.5) + kernels.Laplacian(0.5),
     "Scaled": lambda: 2.0 * kernels.Gaussian(0.5),

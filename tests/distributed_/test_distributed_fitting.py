@@ -70,8 +70,6 @@ MAPS = {
     "given": maps.Nystroem(landmarks=np.eye(4)),
     "exact": maps.ExactKernel(),
     "linear": maps.IdentityMap(),
-    "stump": maps.RandomStump(n_components=32),
-    "tree": maps.RandomTree(n_components=32),
     "perceptron": maps.RandomPerceptron(n_components=32),
     "tefm": maps.SubspaceEmbedding(n_components=10),
     "srht": maps.SubspaceEmbedding(n_components=10, sketch="srht", power=1),

@@ -106,8 +106,6 @@ MODELS = {
     "laplacian fourier": lambda: regressor("fourier", kernel="laplacian", n_components=30),
     "fastfood": lambda: regressor("fastfood", n_components=32),
     "tefm": lambda: regressor("tefm", n_components=10),
-    "stump": lambda: regressor("stump", n_components=30),
-    "tree": lambda: regressor("tree", n_components=30),
     "linear": lambda: regressor("linear"),
     "unscaled": lambda: regressor(scale=False),
     "two outputs": lambda: mercer.KernelRegressor("exact", alpha=1e-3).fit(X, np.c_[y, X[:, 3]]),

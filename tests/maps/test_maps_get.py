@@ -15,8 +15,6 @@ from mercer.maps import (
     RandomBinning,
     RandomFourier,
     RandomPerceptron,
-    RandomStump,
-    RandomTree,
     SubspaceEmbedding,
 )
 
@@ -35,8 +33,6 @@ class TestGet:
             "exact": ExactKernel,
             "linear": IdentityMap,
             "perceptron": RandomPerceptron,
-            "stump": RandomStump,
-            "tree": RandomTree,
             "ngrams": HashedNGrams,
             "tefm": SubspaceEmbedding,
         }

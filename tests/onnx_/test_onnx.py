@@ -441,7 +441,7 @@ def test_raw_tables_before_steps_of_other_packages_are_exported(tables):
     ("model", "message"),
     [
         (KernelRegressor("perceptron", random_state=0), "got a RandomPerceptron"),
-        (DoublySGDRegressor("stump", max_iter=2, random_state=0), "got a RandomStump"),
+        (DoublySGDRegressor("perceptron", max_iter=2, random_state=0), "got a RandomPerceptron"),
         (KernelRegressor("exact", kernel=lambda a, b: a @ b.T), "kernel must be one that ONNX"),
         (LogTargetRegressor(make_pipeline(MinMaxScaler(), KernelRegressor("binning")), [0.1]),
          "got a MinMaxScaler"),

@@ -22,6 +22,9 @@ ANSWERS = json.loads((FOLDER / "answers.json").read_text())
 LEFT = {
     "map-compact.skops": "mercer.maps.compact.CompactFeatures",
     "map-faded.skops": "mercer.kernels.smooth.Smooth",
+    "map-stump.skops": "mercer.maps.ensembles.RandomStump",
+    "map-tree.skops": "mercer.maps.ensembles.RandomTree",
+    "passes.skops": "mercer.maps.ensembles.RandomTree",
 }
 
 

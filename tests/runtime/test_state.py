@@ -257,13 +257,6 @@ def test_indices_of_landmarks_that_leave_their_rows_are_refused(name, part):
             use(X[:3])
 
 
-def test_trees_that_would_take_all_memory_are_refused():
-    map_ = MAPS["tree"]().fit(_zoo.rows())
-    map_.high_[0] = 1e12
-    with pytest.raises(ValueError, match=r"^depth_ of a fitted RandomTree must be at most 10000"):
-        map_.transform(_zoo.rows())
-
-
 @pytest.mark.parametrize("name", ["hashed", "binning"])
 def test_columns_of_grids_that_codes_would_leave_are_refused(name):
     X = _zoo.rows()

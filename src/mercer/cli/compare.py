@@ -50,7 +50,7 @@ Methods = Annotated[
         metavar="NAMES",
         help="linear, binning, fourier, nystroem, exact, auto and, of lightgbm, xgboost and "
         "catboost, those that are installed by default; others are "
-        "fastfood, perceptron, stump, tree, fourier-orthogonal, fourier-qmc, tefm-g, tefm-s, "
+        "fastfood, perceptron, fourier-orthogonal, fourier-qmc, tefm-g, tefm-s, "
         "nystroem-kmeans, nystroem-leverage and nystroem-rpcholesky. Commas between them.",
     ),
 ]

@@ -132,8 +132,6 @@ METHODS = {
         _variant("nystroem", "landmarks", "leverage", "Nyström, leverage"),
         _variant("nystroem", "landmarks", "rpcholesky", "Nyström, RPCholesky"),
         Method("perceptron", "random perceptrons", (), *_COLUMNS),
-        Method("stump", "random stumps", (), *_COLUMNS),
-        Method("tree", "random trees", ("laplacian",), *_COLUMNS),
         Method("exact", "exact", _KERNELS),
     )
 }

@@ -31,8 +31,6 @@ _OF_RANGES = (
     maps.IdentityMap,
     maps.RandomFourier,
     maps.RandomPerceptron,
-    maps.RandomStump,
-    maps.RandomTree,
 )
 
 

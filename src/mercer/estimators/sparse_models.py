@@ -50,9 +50,9 @@ _INNER: dict[str, Callable[..., Solver]] = {
 _TEXTS = SHARED | entries(
     """
     feature_map : str or map, default="fourier"
-        Sequence of random features: "fourier", "binning", "fastfood", "perceptron", "stump" or
-        "tree", or a map object with its own settings, such as ``feature_map__form``. Columns are
-        used unscaled, as with ``scale=False``.
+        Sequence of random features: "fourier", "binning", "fastfood" or "perceptron", or a
+        map object with its own settings, such as ``feature_map__form``. Columns are used unscaled,
+        as with ``scale=False``.
     penalty : "l1", "elastic-net" or a penalty, default="l1"
         Term added to the mean loss. A penalty object has its own alpha.
     alpha : float, "cv" or None, default=None

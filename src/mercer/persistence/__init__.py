@@ -54,7 +54,14 @@ _TRUSTED_MODULES = (
 
 # Classes of earlier versions that are gone, and the last version that reads them.
 _LEFT = dict.fromkeys(
-    ("mercer.kernels.smooth.Smooth", "mercer.maps.compact.CompactFeatures"), "0.3.0"
+    (
+        "mercer.kernels.ensembles.Stump",
+        "mercer.kernels.smooth.Smooth",
+        "mercer.maps.compact.CompactFeatures",
+        "mercer.maps.ensembles.RandomStump",
+        "mercer.maps.ensembles.RandomTree",
+    ),
+    "0.3.0",
 )
 
 

@@ -49,8 +49,6 @@ STYLE = {
     "nystroem-leverage": ("#00543D", ">"),
     "nystroem-rpcholesky": ("#4D9221", "h"),
     "perceptron": ("#999999", "X"),
-    "stump": ("#BBBBBB", "p"),
-    "tree": ("#555555", "h"),
     "exact": ("#000000", "*"),
     "linear": ("#CC79A7", "D"),
     "blocks": ("#7A5C00", "v"),
