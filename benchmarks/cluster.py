@@ -27,7 +27,6 @@ import _cluster_work as work
 from _side_by_side import Benchmark, table
 from mercer._runtime.machine import cores
 from mercer.compare.records import quiet
-from mercer.diagnostics import epoch_cost
 from mercer.distributed import Run
 from mercer.distributed.parts import Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteProblem
@@ -129,23 +128,10 @@ def by_threads(workers: int, rows: int, inputs: int, block_size: int, blocks: in
 def modelled(row: Row) -> Row:
     """Bytes of a block by the cost model: on the longest path, and over all links of a tree."""
     workers, b = row["workers"], row["block_size"]
-    cost = epoch_cost(
-        "fourier",
-        row["rows"],
-        b * row["blocks"],
-        block_size=b,
-        n_machines=workers,
-        n_inputs=row["inputs"],
-        extended=True,
-    )
-    levels = np.log2(workers) if workers > 1 else 1.0
-    links = sum(
-        words if kind == "weights" else words * (workers - 1) / levels
-        for kind, words in cost.words.items()
-    )
+    summed, weights = b**2 + b, b  # words of a Gram matrix and a right-hand side; of coefficients
     return {
-        "model_per_block": cost.total_bytes / cost.n_blocks,
-        "model_all_links": 8 * links / cost.n_blocks,
+        "model_per_block": 8 * (summed * np.log2(workers) + weights),
+        "model_all_links": 8 * (summed * (workers - 1) + weights),
     }
 
 

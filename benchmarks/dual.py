@@ -35,7 +35,7 @@ from _side_by_side import environment, table
 from mercer import DoublySGDClassifier, KernelClassifier, datasets
 from mercer.designs import KernelColumns
 from mercer.kernels import Gaussian
-from mercer.solvers import AsyncGreedyCD, BoxDual, PairwiseCD
+from mercer.solvers import BoxDual, PairwiseCD
 from mercer.solvers.dual import DualSolver, DualState
 
 try:
@@ -58,9 +58,6 @@ SOLVERS: dict[str, DualSolver] = {
     for jobs in (1, 2)
     for name, solver in {
         "pairs": PairwiseCD(tol=1e-6, n_jobs=jobs),
-        "greedy": AsyncGreedyCD(tol=1e-6, n_jobs=jobs, random_state=0),
-        "greedy, one at a time": AsyncGreedyCD(tol=1e-6, n_jobs=jobs, block_size=1, random_state=0),
-        "greedy, k-means": AsyncGreedyCD(tol=1e-6, n_jobs=jobs, partition="kmeans", random_state=0),
     }.items()
     if jobs > 1 or "k-means" not in name
 }

@@ -32,7 +32,6 @@ MAPS = {
     "binning": maps.RandomBinning(gamma=0.1, n_components=256, random_state=100),
     "hashed binning": maps.RandomBinning(gamma=0.1, n_components=64, bins=64, random_state=100),
     "TEFM": maps.SubspaceEmbedding(gamma=0.1, n_components=64, random_state=100),
-    "CRAFT": maps.CompactFeatures(gamma=0.1, n_components=64, random_state=100),
 }
 
 

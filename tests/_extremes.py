@@ -34,13 +34,10 @@ MAPS = {
     "few-fourier": lambda g: maps.RandomFourier(gamma=g, n_components=12, random_state=0),
     "fastfood": lambda g: maps.Fastfood(gamma=g, n_components=32, random_state=0),
     "tefm": lambda g: maps.SubspaceEmbedding(gamma=g, n_components=32, random_state=0),
-    "compact": lambda g: maps.CompactFeatures(gamma=g, n_components=16, random_state=0),
     "perceptron": lambda g: maps.RandomPerceptron(n_components=32, random_state=0),
-    "stump": lambda g: maps.RandomStump(n_components=32, random_state=0),
-    "tree": lambda g: maps.RandomTree(n_components=16, random_state=0),
     "linear": lambda g: maps.IdentityMap(),
 }
-WITHOUT_GAMMA = ("perceptron", "stump", "tree", "linear")
+WITHOUT_GAMMA = ("perceptron", "linear")
 SOLVERS = ("cholesky", "cg", "block")
 
 

@@ -55,10 +55,10 @@ def sparse(
     return _verdict(max(float(violation), float(off)))
 
 
-def dual(loss: str, dtype: str, gamma: float, C: float, solver: str) -> tuple[str, str]:
+def dual(loss: str, dtype: str, gamma: float, C: float) -> tuple[str, str]:
     """The verdict on a support vector machine, and its reason."""
     X, y, X_new, _ = data(0, dtype, labels=True)
-    model = DualKernelSVC(gamma=gamma, C=C, loss=loss, solver=solver, scale=False, n_jobs=1)
+    model = DualKernelSVC(gamma=gamma, C=C, loss=loss, scale=False, n_jobs=1)
     kind, reason = _fitted(model.set_params(max_iter=10_000), X, y, X_new)
     if kind != "fitted":
         return kind, reason

@@ -63,10 +63,7 @@ MAPS: dict[str, Callable[[], Any]] = {
     "LocalKernel": lambda: maps.LocalKernel(**LEAVES),
     "IdentityMap": lambda: maps.IdentityMap(),
     "RandomPerceptron": lambda: maps.RandomPerceptron(**SMALL),
-    "RandomStump": lambda: maps.RandomStump(**SMALL),
-    "RandomTree": lambda: maps.RandomTree(**SMALL),
     "SubspaceEmbedding": lambda: maps.SubspaceEmbedding(n_base=8, **SMALL),
-    "CompactFeatures": lambda: maps.CompactFeatures(n_base=8, **SMALL),
     "Halfspaces": lambda: maps.Halfspaces(rows()[:3], np.zeros(3)),
     "Members": lambda: maps.Members(
         maps.RandomFourier(n_components=4, scale=False, random_state=0), [0, 5]
@@ -77,7 +74,6 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "Laplacian": lambda: kernels.Laplacian(0.5),
     "Linear": kernels.Linear,
     "Perceptron": kernels.Perceptron,
-    "Stump": kernels.Stump,
     "Callable": lambda: kernels.Callable(lambda A, B: _dense(A @ B.T)),
     "Sum": lambda: kernels.Gaussian(0.5) + kernels.Laplacian(0.5),
     "Scaled": lambda: 2.0 * kernels.Gaussian(0.5),
@@ -96,7 +92,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "SparseKernelClassifier": lambda: SparseKernelClassifier(n_new=4, max_rounds=2, random_state=0),
     "LocalKernelClassifier": lambda: LocalKernelClassifier(**LEAVES),
     "DoublySGDClassifier": lambda: DoublySGDClassifier(max_iter=2, block_size=4, random_state=0),
-    "DualKernelSVC": lambda: DualKernelSVC(random_state=0),
+    "DualKernelSVC": DualKernelSVC,
 }
 TRANSFORMERS: dict[str, Callable[[], Any]] = {
     "TablePreparer": lambda: TablePreparer(random_state=0),

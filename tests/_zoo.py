@@ -50,10 +50,7 @@ def all_maps() -> dict[str, Callable[[], Any]]:
         "local": lambda: maps.LocalKernel(leaf_size=10, n_trees=2, random_state=0),
         "linear": lambda: maps.IdentityMap(),
         "perceptron": lambda: maps.RandomPerceptron(n_components=8, random_state=0),
-        "stump": lambda: maps.RandomStump(n_components=8, random_state=0),
-        "tree": lambda: maps.RandomTree(n_components=8, random_state=0),
         "tefm": lambda: maps.SubspaceEmbedding(n_components=4, random_state=0),
-        "compact": lambda: maps.CompactFeatures(n_components=4, random_state=0),
         "members": lambda: maps.Members(
             maps.RandomFourier(n_components=4, scale=False, random_state=0), [3, 10**9]
         ),
@@ -87,7 +84,7 @@ def _machines() -> dict[str, Callable[[], Any]]:
             X, three
         ),
         "steps": lambda: mercer.DoublySGDRegressor(**steps).fit(X, y),
-        "passes": lambda: mercer.DoublySGDClassifier("tree", **steps).fit(X, three),
+        "passes": lambda: mercer.DoublySGDClassifier("perceptron", **steps).fit(X, three),
         "dual": lambda: mercer.DualKernelSVC(n_jobs=1).fit(X, three),
         "matrix": lambda: mercer.DualKernelSVC("precomputed").fit(kernels.Gaussian(1.0)(X), label),
         "texts": lambda: mercer.KernelRegressor("ngrams", n_components=16, random_state=0).fit(

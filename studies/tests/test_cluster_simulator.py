@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.diagnostics import epoch_cost
+from mercer_studies.costs import epoch_cost
 from mercer_studies.simulators import Link, broadcast_words, simulate_block
 
 SIZE = {"rows": 16384, "inputs": 440, "block_size": 6144}

@@ -10,13 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._runtime.validation import positive_integer
 from mercer.designs import Dense, KernelColumns
-from mercer.diagnostics import epoch_cost
 from mercer.equations import Equations, equations_of
 from mercer.kernels import Gaussian
 from mercer.losses import Squared
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent
+from mercer_studies.costs import epoch_cost
 
 
 @dataclass

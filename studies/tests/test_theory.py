@@ -7,13 +7,14 @@ from sklearn import datasets as sklearn_sets
 
 from mercer import datasets
 from mercer.designs import Dense
-from mercer.diagnostics import collisions, kernel_error
+from mercer.diagnostics import kernel_error
 from mercer.kernels import Gaussian, Laplacian
 from mercer.losses import Logistic, Squared, SquaredHinge
 from mercer.maps import RandomBinning, RandomFourier, SubspaceEmbedding
 from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent, Stream, WorkingSet, step_bounds
+from mercer_studies.random_binning.collisions import collisions
 from mercer_studies.simulators import simulate_delays
 from mercer_studies.sparse_features import exact
 from mercer_studies.theory import (

@@ -241,7 +241,9 @@ def test_a_gzip_file_that_is_cut_off_is_one_sentence(table, fitted, tmp_path):
 def test_a_file_without_names_is_read_in_order(table):
     frame = table[["area"]].fillna(1.0).assign(b=1.5, y=lambda t: t["area"] > 50)
     frame.to_csv("bare.csv", index=False, header=False)
-    assert run("fit", "bare.csv", "--target", "2", "--map", "stump", "--out", "m").exit_code == 0
+    assert (
+        run("fit", "bare.csv", "--target", "2", "--map", "perceptron", "--out", "m").exit_code == 0
+    )
     assert predict("m", "bare.csv")["score"]["accuracy"] > 0.9
     frame[["area", "b"]].to_csv("inputs.csv", index=False, header=False)
     assert "score" not in predict("m", "inputs.csv", "q.csv")
@@ -274,7 +276,7 @@ def test_a_class_of_numbers_is_scored_whatever_its_type():
     frame = pd.DataFrame({"a": rng.normal(size=60)})
     frame["k"] = (frame["a"] > 0).astype(int)
     frame.to_csv("k.csv", index=False)
-    given = ("--target", "k", "--out", "m", "--map", "stump", "--loss", "logistic")
+    given = ("--target", "k", "--out", "m", "--map", "perceptron", "--loss", "logistic")
     assert run("fit", "k.csv", *given).exit_code == 0
     assert isinstance(persistence.load("m"), KernelClassifier)
     frame.assign(k=frame["k"].astype(float)).to_parquet("k.parquet")

@@ -308,9 +308,9 @@ def test_files_take_names_of_devices(rng, tmp_path):
 def test_maps_without_a_design_on_devices_are_refused(rng):
     X = rng.normal(size=(60, 2))
     with pytest.raises(ValueError, match=r"^device must be None or 'cpu' for this feature_map"):
-        KernelRegressor("tree", device=DEVICE).fit(X, X[:, 0])
+        KernelRegressor("perceptron", device=DEVICE).fit(X, X[:, 0])
     with mercer.config_context(device=DEVICE):  # which maps without a design there do not look at
-        assert KernelRegressor("tree").fit(X, X[:, 0]).device_ == "cpu"
+        assert KernelRegressor("perceptron").fit(X, X[:, 0]).device_ == "cpu"
 
 
 # -- leaves ------------------------------------------------------------------------------------

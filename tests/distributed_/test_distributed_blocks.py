@@ -24,7 +24,6 @@ from _block_fits import (
 )
 from _shards import UNEVEN, D, Forgetful, N, cut, inputs, target
 from mercer import losses, maps, penalties, solvers
-from mercer.diagnostics import epoch_cost
 from mercer.distributed import Here, Run, Shard
 from mercer.distributed.fingerprint import digest_of_shards
 from mercer.distributed.parts import DesignFacts, DesignPart
@@ -220,7 +219,7 @@ def test_gram_matrices_are_made_once_where_there_is_room(rng):
 
 @pytest.mark.parametrize("n_machines", range(1, 9))
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_sent_are_those_of_the_cost_model(kind, n_machines, rng):
+def test_words_sent_are_those_of_table_1_of_tu_et_al(kind, n_machines, rng):
     """Of the second epoch, where nothing is kept; a sum or a broadcast has log₂ M rounds."""
     k, b = 3, 5
     edges = np.linspace(0, N, n_machines + 1).astype(int)
@@ -229,30 +228,19 @@ def test_words_sent_are_those_of_the_cost_model(kind, n_machines, rng):
     before, after = counts[1][1], counts[2][1]
     words = {key: after[key] - before.get(key, 0) for key in after}
     n_columns = remote.design.shape[1]
-    method = {"features": "fourier"}.get(kind, kind)
-    cost = epoch_cost(
-        method,
-        N,
-        None if kind == "exact" else n_columns,
-        block_size=b,
-        n_outputs=k,
-        n_machines=n_machines,
-        n_inputs=D,
-        extended=True,
-    )
-    levels = np.log2(n_machines)
+    levels, blocks = np.log2(n_machines), n_columns / b
     whole = n_columns % b == 0
     assert words.get(("sent", "columns"), 0) == 0  # named once, in the first epoch
     if kind == "exact":
-        assert words["received", "rows"] * levels == pytest.approx(cost.words["data"])
+        assert words["received", "rows"] * levels == pytest.approx(b * D * levels * blocks)
         moved = words["sent", "rows"] + words["sent", "settled"]
-        assert moved * levels == pytest.approx(cost.words["weights"])
+        assert moved * levels == pytest.approx(b * k * levels * blocks)
         assert ("received", "gram") not in words  # made of the rows, where it is solved
         return
-    assert words["received", "block"] * levels == pytest.approx(cost.words["right-hand sides"])
+    assert words["received", "block"] * levels == pytest.approx(b * k * levels * blocks)
     moved = words["sent", "block"] + words["sent", "squares"]
-    assert moved == cost.words["weights"]
-    triangles = cost.words["gram"] * (b + 1) / (2 * b)
+    assert moved == b * k * blocks
+    triangles = b * (b + 1) / 2 * levels * blocks
     if whole:
         assert words["received", "gram"] * levels == pytest.approx(triangles)
     else:

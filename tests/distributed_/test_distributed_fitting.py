@@ -70,12 +70,9 @@ MAPS = {
     "given": maps.Nystroem(landmarks=np.eye(4)),
     "exact": maps.ExactKernel(),
     "linear": maps.IdentityMap(),
-    "stump": maps.RandomStump(n_components=32),
-    "tree": maps.RandomTree(n_components=32),
     "perceptron": maps.RandomPerceptron(n_components=32),
     "tefm": maps.SubspaceEmbedding(n_components=10),
     "srht": maps.SubspaceEmbedding(n_components=10, sketch="srht", power=1),
-    "compact": maps.CompactFeatures(n_components=10),
 }
 
 

@@ -183,7 +183,7 @@ def test_a_copy_that_cannot_be_avoided_is_refused_where_it_would_not_fit(data, i
         mercer.config_context(max_memory="5MB"),
         pytest.raises(MemoryError, match=r"a prepared copy of 20000 rows of 40 inputs needs 6.*MB"),
     ):
-        KernelRegressor("stump", n_components=8, random_state=0).fit(X, y)
+        KernelRegressor("perceptron", n_components=8, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("settings", [{}, {"alphas": [1e-4, 1e-2]}], ids=["one alpha", "a path"])

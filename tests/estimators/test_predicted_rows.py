@@ -162,7 +162,7 @@ def test_rows_are_scaled_to_the_bits_of_the_scaler(dtype):
 def test_memory_is_asked_for_where_little_of_it_may_be_taken():
     model, (X, _) = fitted("hashed"), data()
     with (
-        mercer.config_context(max_memory=30),
+        mercer.config_context(max_memory=5),
         pytest.raises(MemoryError, match=r"1 rows .* needs .* are available"),
     ):
         model.predict(X[:1])

@@ -1,22 +1,16 @@
-"""Sparse models by boosting, by AsyDSSKL and with polish: they are the solvers' own results."""
+"""Sparse models by AsyDSSKL and with polish: they are the solvers' own results."""
 
 from functools import partial
 
 import numpy as np
 import pytest
 
-from mercer import SparseKernelClassifier, SparseKernelRegressor, persistence
-from mercer.losses import Correntropy, Squared, SquaredHinge
-from mercer.maps import Halfspaces
+from mercer import SparseKernelRegressor
+from mercer.losses import Correntropy, Squared
 from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import (
     AsyncSVRG,
-    BestOfSome,
-    BestStump,
-    Boosting,
-    CoordinateDescent,
-    Perceptrons,
     Stream,
     WorkingSet,
     polished,
@@ -33,45 +27,9 @@ def problem_of(loss):
     return partial(Problem, y=Y, loss=loss, penalty=L1(5e-3))
 
 
-@pytest.mark.parametrize("name", ["perceptron", "stump", "fourier", "binning"])
-def test_boosting_is_the_boosting_solver_with_the_source_of_the_map(name):
-    model = SparseKernelClassifier(name, solver="boosting", max_rounds=8, n_new=20, **SETTINGS)
-    model.fit(X, Y)
-    drawn = model._map()[0].fit(X)
-    source = {"perceptron": lambda: Perceptrons(X), "stump": lambda: BestStump(X)}.get(
-        name, lambda: BestOfSome(drawn, X, 20)
-    )()
-    expected = Boosting(CoordinateDescent(tol=1e-3), max_rounds=8).solve(
-        source, problem_of(SquaredHinge())
-    )
-    assert model.solver_ == "boosting"
-    assert 1 <= model.n_features_active_ == expected.n_active <= 8
-    objectives = [row.objective for row in expected.rounds]
-    np.testing.assert_array_equal(model.rounds_["objective"], objectives)
-
-
-def test_boosting_never_raises_the_objective_and_ends_where_no_feature_gets_a_weight():
-    settings = SETTINGS | {"alpha": 0.1, "tol": 1e-6}
-    model = SparseKernelClassifier("stump", solver="boosting", max_rounds=100, **settings)
-    model.fit(X, Y)
-    assert (np.diff(model.rounds_["objective"]) <= 1e-12).all()
-    assert len(model.rounds_["time"]) < 100
-    problem = problem_of(SquaredHinge())(model.feature_map_.design(X))
-    slopes = problem.with_penalty(L1(0.1)).at(model._theta()).slopes
-    best = BestStump(X).draw(0, 1, slopes)[1]
-    assert np.abs(best.rmatvec(slopes)).max() <= 0.1 * (1 + 1e-2)
-
-
-@pytest.mark.parametrize("alpha", [None, "cv"])
-def test_boosted_models_of_classes_choose_alpha_and_survive_files(alpha, tmp_path):
-    classes = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = SparseKernelClassifier("perceptron", solver="boosting", alpha=alpha, max_rounds=5)
-    model.set_params(random_state=0).fit(X, classes)
-    assert isinstance(model.feature_map_, Halfspaces)
-    assert model.score(X, classes) > 0.8
-    persistence.save(model, tmp_path / "model.skops")
-    again = persistence.load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+def test_names_of_solvers_that_remain_are_listed():
+    with pytest.raises(ValueError, match=r"solver must be one of.*'asydsskl'.*; got 'boosting'"):
+        SparseKernelRegressor(solver="boosting").fit(X, Y)
 
 
 def test_asydsskl_is_the_papers_form_of_asynchronous_steps():

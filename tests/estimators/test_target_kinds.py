@@ -28,7 +28,7 @@ CLASSIFIERS = [
     LocalKernelClassifier(random_state=0),
     SparseKernelClassifier(n_new=8, max_rounds=2, random_state=0),
     DoublySGDClassifier(max_iter=2, block_size=8, random_state=0),
-    DualKernelSVC(random_state=0),
+    DualKernelSVC(),
 ]
 EVERY = [*CLASSIFIERS, AutoKernelClassifier(random_state=0)]
 every_classifier = pytest.mark.parametrize("model", EVERY, ids=lambda m: type(m).__name__)

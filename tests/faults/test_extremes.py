@@ -76,12 +76,11 @@ def test_responses_of_classifiers_are_right_or_warned(name, loss):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("solver", ["pairs", "greedy"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_margins_of_support_vector_machines_are_right_or_warned(loss, solver, dtype):
+def test_margins_of_support_vector_machines_are_right_or_warned(loss, dtype):
     for gamma in GAMMAS[::6]:
         for C in (1e-9, 1e-3, 1.0, 1e6, 1e12):
-            verdict, reason = certified.dual(loss, dtype, gamma, C, solver)
+            verdict, reason = certified.dual(loss, dtype, gamma, C)
             assert verdict != "silent", (gamma, C, reason)
 
 
@@ -217,11 +216,10 @@ def test_large_coefficients_of_a_moderate_fit_predict_without_overflow(smooth):
         assert model.score(X.astype(np.float64), 1e30 * y.astype(float)) > 0.95
 
 
-@pytest.mark.parametrize("solver", ["pairs", "greedy"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_decision_values_of_huge_dual_coefficients_are_those_of_their_kernel(solver, dtype):
+def test_decision_values_of_huge_dual_coefficients_are_those_of_their_kernel(dtype):
     X, y, _, _ = data(0, dtype, labels=True)
-    model = DualKernelSVC(gamma=1e-9, C=1e9, solver=solver, scale=False, n_jobs=1, max_iter=10_000)
+    model = DualKernelSVC(gamma=1e-9, C=1e9, scale=False, n_jobs=1, max_iter=10_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)

@@ -26,7 +26,6 @@ from mercer import (
     maps,
 )
 from mercer.solvers import (
-    AsyncGreedyCD,
     BlockCoordinateDescent,
     ConjugateGradient,
     CoordinateDescent,
@@ -58,7 +57,6 @@ FITS = {
     "steps": lambda: DoublySGDRegressor(max_iter=10**6),
     "steps of labels": lambda: DoublySGDClassifier(max_iter=10**6),
     "pairs": lambda: DualKernelSVC(C=1e6, tol=1e-9),
-    "greedy": lambda: DualKernelSVC(C=1e6, solver="greedy", tol=1e-9),
     "automatic": lambda: AutoKernelRegressor(),
     "automatic labels": lambda: AutoKernelClassifier(),
     "scales": lambda: GradientScaler(rounds=50),
@@ -139,8 +137,7 @@ def test_interrupted_fit_mixes_nothing_with_an_earlier_one(name, monkeypatch):
         monkeypatch.setattr(solver, "solve_path", stop)
     monkeypatch.setattr(WorkingSet, "solve", stop)
     monkeypatch.setattr(DoublySGD, "step", stop)
-    for solver in (PairwiseCD, AsyncGreedyCD):
-        monkeypatch.setattr(solver, "prepare", stop)
+    monkeypatch.setattr(PairwiseCD, "prepare", stop)
     try:
         model.fit(*second)
     except KeyboardInterrupt:

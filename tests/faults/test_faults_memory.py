@@ -36,7 +36,6 @@ FITS = {
     "binning": lambda: mercer.KernelRegressor(n_components=100, n_jobs=4).fit(X, y),
     "fourier": lambda: mercer.KernelRegressor("fourier", n_components=200, n_jobs=4).fit(X, y),
     "fastfood": lambda: mercer.KernelRegressor("fastfood", n_components=256, n_jobs=4).fit(X, y),
-    "tree": lambda: mercer.KernelRegressor("tree", n_components=50, n_jobs=4).fit(X, y),
     "nystroem": lambda: mercer.KernelRegressor("nystroem", n_components=100, n_jobs=4).fit(X, y),
     "descent": lambda: mercer.KernelClassifier(
         loss="squared_hinge", penalty="l1", alpha=1e-3, n_components=50, n_jobs=4, max_iter=3
@@ -45,7 +44,6 @@ FITS = {
         loss="logistic", solver="async", n_components=50, n_jobs=4, max_iter=2
     ).fit(X, labels),
     "pairs": lambda: mercer.DualKernelSVC(n_jobs=4, max_iter=500).fit(X, labels),
-    "greedy": lambda: mercer.DualKernelSVC(solver="greedy", n_jobs=4, max_iter=50).fit(X, labels),
     "steps": lambda: mercer.DoublySGDRegressor(max_iter=2, n_jobs=4).fit(X, y),
     "sparse": lambda: mercer.SparseKernelRegressor(max_rounds=2, n_jobs=4).fit(X, y),
 }

@@ -32,7 +32,7 @@ FITS = {
     "binning": lambda: KernelRegressor(n_components=32, random_state=0, n_jobs=2),
     "fourier": lambda: KernelRegressor("fourier", n_components=64, random_state=0, n_jobs=2),
     "exact": lambda: KernelRegressor("exact", n_jobs=2),
-    "stump": lambda: KernelRegressor("stump", n_components=32, random_state=0, n_jobs=2),
+    "perceptron": lambda: KernelRegressor("perceptron", n_components=32, random_state=0, n_jobs=2),
     "logistic": lambda: KernelClassifier(loss="logistic", n_components=32, random_state=0),
     "sparse": lambda: SparseKernelRegressor(max_rounds=2, n_new=32, random_state=0, n_jobs=1),
     "pairs": lambda: DualKernelSVC(n_jobs=2),

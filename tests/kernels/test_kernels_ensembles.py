@@ -1,4 +1,4 @@
-"""Perceptron and stump kernels are means over random planes and stumps (T-K2)."""
+"""Perceptron kernels are means over random planes (T-K2)."""
 
 import pickle
 import warnings
@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 import mercer.kernels.ensembles
 from mercer import KernelClassifier, kernels, persistence
 from mercer._runtime.random import Streams
-from mercer.kernels import Linear, NotRepresentable, Perceptron, Stump, perceptron_constant
+from mercer.kernels import Linear, NotRepresentable, Perceptron, perceptron_constant
 
 STANDARD_ERRORS = 5.0
 
@@ -22,7 +22,7 @@ def quietly(kernel, X, Y=None):
         return kernel(X, Y)
 
 
-@pytest.fixture(params=[Perceptron(), Perceptron(homogeneous=True), Stump(), Linear()], ids=repr)
+@pytest.fixture(params=[Perceptron(), Perceptron(homogeneous=True), Linear()], ids=repr)
 def resolved(request, X):
     return request.param.resolve(X)
 
@@ -48,8 +48,8 @@ class TestLaws:
         np.testing.assert_allclose(resolved.diag(X_csr), resolved.diag(X), rtol=1e-15)
 
     @pytest.mark.rounding
-    @pytest.mark.parametrize("kernel", [Perceptron(), Stump()])
-    def test_sparse_data_resolve_as_dense(self, kernel, X, X_csr):
+    def test_sparse_data_resolve_as_dense(self, X, X_csr):
+        kernel = Perceptron()
         dense, csr = kernel.resolve(X), kernel.resolve(X_csr)
         np.testing.assert_allclose(csr(X), dense(X), rtol=1e-12, atol=1e-14)
         assert csr.delta == pytest.approx(dense.delta, rel=1e-14)
@@ -79,8 +79,8 @@ class TestLaws:
         assert len({resolved, resolved.resolve(X)}) == 1
         assert resolved.gamma is None
 
-    @pytest.mark.parametrize("kernel", [Perceptron(), Stump()])
-    def test_weights_are_copies_of_rows(self, kernel, X, rng):
+    def test_weights_are_copies_of_rows(self, X, rng):
+        kernel = Perceptron()
         weights = rng.integers(0, 3, size=len(X))
         weights[np.abs(X).max(axis=1).argmax()] = 0
         copies = np.repeat(X, weights, axis=0)
@@ -90,8 +90,7 @@ class TestLaws:
 
     def test_constant_data_have_kernel_one(self):
         X = np.full((5, 3), 0.7)
-        for kernel in (Perceptron(), Stump()):
-            np.testing.assert_array_equal(kernel.resolve(X)(X), 1.0)
+        np.testing.assert_array_equal(Perceptron().resolve(X)(X), 1.0)
 
     def test_without_samplers_the_error_names_the_maps_that_work(self, resolved):
         streams = Streams(0, np.arange(3))
@@ -100,15 +99,13 @@ class TestLaws:
         with pytest.raises(NotRepresentable, match=r"no bin widths, because it is .*'nystroem'"):
             resolved.widths(streams, 4)
 
-    @pytest.mark.parametrize("name", ["perceptron", "stump", "linear"])
+    @pytest.mark.parametrize("name", ["perceptron", "linear"])
     def test_names_have_no_gamma(self, name):
-        assert kernels.get(name) == {"perceptron": Perceptron(), "stump": Stump()}.get(
-            name, Linear()
-        )
+        assert kernels.get(name) == {"perceptron": Perceptron(), "linear": Linear()}[name]
         with pytest.raises(ValueError, match=f"gamma must be left out beside kernel='{name}'"):
             kernels.get(name, 0.5)
 
-    @pytest.mark.parametrize("name", ["perceptron", "stump", "linear"])
+    @pytest.mark.parametrize("name", ["perceptron", "linear"])
     def test_a_classifier_with_one_learns_and_is_saved(self, name, rng, tmp_path):
         X = rng.normal(size=(200, 3))
         y = X[:, 0] + 0.5 * X[:, 1] > 0
@@ -215,47 +212,6 @@ class TestPerceptron:
                 "centre must have one entry per input; got 1 for 2 inputs",
             ),
             (lambda: Perceptron().resolve([[1e200], [0.0]]), ValueError, "X is too large"),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused_in_one_sentence(self, make, error, message):
-        with pytest.raises(error, match=message):
-            make()
-
-
-class TestStump:
-    def test_delta_times_the_kernel_is_delta_less_the_distance(self, X):
-        kernel = Stump().resolve(X)
-        assert kernel.delta == pytest.approx(np.ptp(X, axis=0).sum() / 2, rel=1e-14)
-        np.testing.assert_array_equal(kernel.low, X.min(axis=0))
-        np.testing.assert_array_equal(kernel.high, X.max(axis=0))
-        np.testing.assert_allclose(
-            (kernel.delta * kernel)(X), kernel.delta - cdist(X, X, "cityblock"), atol=1e-12
-        )
-
-    def test_is_the_mean_product_of_signs_in_the_box_and_outside(self, rng):
-        kernel = Stump(bounds=([-1.0, 0.0, 2.0], [1.0, 0.5, 2.0]))
-        X = rng.normal(scale=0.8, size=(8, 3))
-        X[7] = [5.0, -5.0, 5.0]
-        n = 400_000
-        ranges = kernel.high - kernel.low
-        j = rng.choice(3, p=ranges / ranges.sum(), size=n)
-        threshold = rng.uniform(kernel.low[j], kernel.high[j])
-        signs = np.sign(X.T[j] - threshold[:, None])
-        mean = signs.T @ signs / n
-        error = np.sqrt(np.maximum(1 - mean**2, 1e-12) / n)
-        assert (abs(kernel(X) - mean) <= STANDARD_ERRORS * error).all()
-        np.testing.assert_allclose(kernel(sparse.csr_array(X)), kernel(X), rtol=0, atol=1e-14)
-
-    @pytest.mark.parametrize(
-        ("make", "error", "message"),
-        [
-            (lambda: Stump("box"), ValueError, "pair of arrays or 'data'; got 'box'"),
-            (lambda: Stump([[0.0]]), ValueError, "must be a pair of arrays; got 1 of them"),
-            (lambda: Stump(([0.0], [1.0, 2.0])), ValueError, "two arrays of one length"),
-            (lambda: Stump(([2.0], [1.0])), ValueError, "the first nowhere above the second"),
-            (lambda: Stump(([0.0], [np.nan])), ValueError, "bounds must be finite numbers"),
-            (lambda: Stump()([[0.0]]), ValueError, "got 'data': call resolve"),
-            (lambda: Stump(([0.0], [1.0]))([[0.0, 1.0]]), ValueError, "got 1 for 2 inputs"),
         ],
     )
     def test_what_makes_no_sense_is_refused_in_one_sentence(self, make, error, message):

@@ -217,7 +217,7 @@ OF_A_BASE = {
         n_components=20,
         random_state=0,
     ),
-    "compact of binning": maps.CompactFeatures(binning(30, 0.3), n_components=64, random_state=0),
+    "tefm of binning": maps.SubspaceEmbedding(binning(30, 0.3), n_components=20, random_state=0),
 }
 
 
@@ -334,18 +334,12 @@ class TestEmbeddingThere(EmbeddingLaws, LawsThere):
         return maps.SubspaceEmbedding(n_components=6, gamma=0.3, random_state=1, **settings)
 
 
-class TestCompactFeaturesOfBinningThere(LawsThere):
-    def make(self, **settings):
-        return maps.CompactFeatures("binning", 5, gamma=0.3, n_base=4, random_state=1, **settings)
-
-
 DESIGNS = {
     "kernel": maps.Nystroem("exponential", 0.3, n_components=19, whiten=False, random_state=0),
     "exact": maps.ExactKernel("cauchy", 0.3),
     "cosines": maps.RandomFourier(gamma=0.3, n_components=19, random_state=0),
     "whitened": maps.Nystroem("gaussian", 0.3, n_components=19, random_state=0),
     "embedding": maps.SubspaceEmbedding(n_components=19, gamma=0.3, random_state=0),
-    "compact": maps.CompactFeatures("binning", 19, gamma=0.3, n_base=9, random_state=0),
     "binning": binning(9, 0.1),
     "hashed": binning(9, 0.3, bins=4),
 }

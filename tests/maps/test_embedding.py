@@ -1,4 +1,4 @@
-"""Leading directions of many features, TEFM (T-F3), and their random mixtures, CRAFT (T-F7)."""
+"""Leading directions of many features, TEFM (T-F3)."""
 
 import pickle
 import tracemalloc
@@ -6,14 +6,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import mercer.maps.compact
 import mercer.maps.embedding
 import mercer.maps.nested
 from _conventions import parametrize_with_settings
 from mercer.designs import Dense, Lazy
 from mercer.kernels import Gaussian, Laplacian
 from mercer.maps import (
-    CompactFeatures,
     IdentityMap,
     Nystroem,
     RandomBinning,
@@ -62,23 +60,6 @@ class TestSubspaceEmbeddingOfFastfood(EmbeddingLaws):
         return SubspaceEmbedding("fastfood", 5, gamma=0.3, n_base=12, random_state=1, **settings)
 
 
-class TestHadamardCompactFeatures(MapLaws):
-    def make(self, **settings):
-        return CompactFeatures(n_components=6, gamma=0.3, random_state=1, **settings)
-
-
-class TestGaussianCompactFeatures(MapLaws):
-    def make(self, **settings):
-        return CompactFeatures(
-            n_components=6, gamma=0.3, sketch="gaussian", random_state=1, **settings
-        )
-
-
-class TestCompactFeaturesOfBinning(MapLaws):
-    def make(self, **settings):
-        return CompactFeatures("binning", 5, gamma=0.3, n_base=4, random_state=1, **settings)
-
-
 class BesideAMap:
     """Where the base is a map, it is the base that has the scale."""
 
@@ -97,13 +78,6 @@ class TestSubspaceEmbeddingOfAMap(BesideAMap, EmbeddingLaws):
         return SubspaceEmbedding(base, 6, random_state=1, **settings)
 
 
-class TestCompactFeaturesOfAMap(BesideAMap, MapLaws):
-    def make(self, **settings):
-        return CompactFeatures(
-            RandomFourier("laplacian", gamma=0.3, n_components=20), 6, random_state=1, **settings
-        )
-
-
 class TestSubspaceEmbeddingOfTheData(EmbeddingLaws):
     has_gamma = False
 
@@ -112,19 +86,15 @@ class TestSubspaceEmbeddingOfTheData(EmbeddingLaws):
 
 
 @parametrize_with_settings(
-    [SubspaceEmbedding(n_components=4), CompactFeatures(n_components=4)],
-    [
-        SubspaceEmbedding(n_components=4, sketch="srht"),
-        CompactFeatures("binning", n_components=4, sketch="gaussian"),
-    ],
+    [SubspaceEmbedding(n_components=4)],
+    [SubspaceEmbedding("binning", n_components=4, sketch="srht")],
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("name", ["compact", "embedding"])
-def test_examples_run(name, check_examples):
-    check_examples(getattr(mercer.maps, name))
+def test_examples_run(check_examples):
+    check_examples(mercer.maps.embedding)
 
 
 def smooth_data(seed, n=200, d=5):
@@ -267,13 +237,12 @@ def test_rows_in_pieces_give_the_same_subspace(sketch, base, monkeypatch):
         np.testing.assert_allclose(pieces.transform_block(X, [3, 1]), G[:, [3, 1]], atol=1e-10)
 
 
-@pytest.mark.parametrize("make", [SubspaceEmbedding, CompactFeatures])
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
-def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
+def test_the_features_of_the_base_are_never_held(sketch, monkeypatch):
     monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**20)
     monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 2**20)
     X = smooth_data(5, 20_000, 3)
-    map_ = make(n_components=8, n_base=400, gamma=0.1, sketch=sketch, random_state=0)
+    map_ = SubspaceEmbedding(n_components=8, n_base=400, gamma=0.1, sketch=sketch, random_state=0)
     tracemalloc.start()
     map_.fit_design(X)
     map_.transform(X)
@@ -282,14 +251,13 @@ def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
     assert peak < 0.2 * 8 * 20_000 * 400
 
 
-@pytest.mark.parametrize("make", [SubspaceEmbedding, CompactFeatures])
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
-def test_sketches_of_many_narrow_rows_are_never_held(make, sketch, monkeypatch):
+def test_sketches_of_many_narrow_rows_are_never_held(sketch, monkeypatch):
     monkeypatch.setattr("mercer._runtime.arrays.CHUNK_BYTES", 2**20)
     monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
     X = smooth_data(5, 20_000, 60)
     tracemalloc.start()
-    make("linear", n_components=50, sketch=sketch, random_state=0).fit(X)
+    SubspaceEmbedding("linear", n_components=50, sketch=sketch, random_state=0).fit(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * 8 * 20_000 * 50
@@ -309,58 +277,26 @@ def test_few_rows_pass_the_base_once(monkeypatch):
 
 
 def test_a_design_that_fits_is_held(X, monkeypatch):
-    for make in (SubspaceEmbedding, CompactFeatures):
-        map_ = make(n_components=4, random_state=0)
-        assert isinstance(map_.fit_design(X), Dense)
-        assert isinstance(map_.design(X), Dense)
-        monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
-        monkeypatch.setattr("mercer.maps.base.available_memory", lambda: 1)
-        assert isinstance(make(n_components=4).fit_design(X), Lazy)
-        monkeypatch.undo()
-
-
-# Random mixtures (T-F7).
-
-
-@pytest.mark.parametrize("sketch", ["gaussian", "srht"])
-def test_mixtures_keep_inner_products_on_average(sketch, X):
-    base = RandomFourier("laplacian", gamma=0.3, n_components=10, random_state=0)
-    F = base.fit_transform(X[:6])
-    drawn = []
-    for seed in range(1000):
-        G = CompactFeatures(base, 4, sketch=sketch, random_state=seed).fit_transform(X[:6])
-        drawn.append(G @ G.T)
-    drawn, expected = np.array(drawn), F @ F.T
-    variance = drawn.var(axis=0)
-    assert (abs(drawn.mean(axis=0) - expected) <= 5 * np.sqrt(variance / 1000)).all()
-    if sketch == "gaussian":
-        squares = np.diag(expected)
-        law = (expected**2 + np.outer(squares, squares)) / 4
-        np.testing.assert_allclose(variance, law, rtol=0.25)
-
-
-def test_mixtures_are_worse_than_as_many_features_and_much_worse_than_leading_directions():
-    X = smooth_data(6)
-    K = Gaussian(0.1)(X)
-    few = mean_errors(RandomFourier(gamma=0.1, n_components=40, form="pair"), X, K, 10)
-    leading = mean_errors(SubspaceEmbedding(n_components=40, gamma=0.1), X, K, 10)
-    for sketch in ("gaussian", "srht"):
-        mixed = mean_errors(CompactFeatures(n_components=40, gamma=0.1, sketch=sketch), X, K, 10)
-        assert leading < few < mixed
+    map_ = SubspaceEmbedding(n_components=4, random_state=0)
+    assert isinstance(map_.fit_design(X), Dense)
+    assert isinstance(map_.design(X), Dense)
+    monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
+    monkeypatch.setattr("mercer.maps.base.available_memory", lambda: 1)
+    assert isinstance(SubspaceEmbedding(n_components=4).fit_design(X), Lazy)
+    monkeypatch.undo()
 
 
 # The base.
 
 
 def test_a_base_by_name_has_four_times_as_many_features_in_pairs(X):
-    for make in (SubspaceEmbedding, CompactFeatures):
-        fitted = make(n_components=5, kernel="laplacian", gamma=0.2, random_state=0).fit(X)
-        assert fitted.base_.get_params()["form"] == "pair"
-        assert fitted.base_.n_components == 20
-        assert fitted.kernel_ == fitted.base_.kernel_ == Laplacian(0.2)
-        assert make(n_components=5, n_base=8).fit(X).base_.n_features_out_ == 8
-        assert make("nystroem", 5, n_base=8).fit(X).base_.n_components == 8
-        assert not hasattr(make("linear", 3).fit(X), "kernel_")
+    fitted = SubspaceEmbedding(n_components=5, kernel="laplacian", gamma=0.2, random_state=0).fit(X)
+    assert fitted.base_.get_params()["form"] == "pair"
+    assert fitted.base_.n_components == 20
+    assert fitted.kernel_ == fitted.base_.kernel_ == Laplacian(0.2)
+    assert SubspaceEmbedding(n_components=5, n_base=8).fit(X).base_.n_features_out_ == 8
+    assert SubspaceEmbedding("nystroem", 5, n_base=8).fit(X).base_.n_components == 8
+    assert not hasattr(SubspaceEmbedding("linear", 3).fit(X), "kernel_")
 
 
 def test_a_base_that_is_a_map_is_copied_and_keeps_its_seed(X):
@@ -376,18 +312,15 @@ def test_a_base_that_is_a_map_is_copied_and_keeps_its_seed(X):
 
 
 def test_boxes_that_were_not_met_are_counted_and_told(X):
-    for make in (SubspaceEmbedding, CompactFeatures):
-        fitted = make(RandomBinning(gamma=9.0, n_components=8, random_state=0), 4).fit(X)
-        assert fitted.design(X).n_missing == 0
-        for method in (fitted.transform, fitted.design):
-            with pytest.warns(UserWarning, match="of the bins of these rows were not met at fit"):
-                method(X + 100)
+    fitted = SubspaceEmbedding(RandomBinning(gamma=9.0, n_components=8, random_state=0), 4).fit(X)
+    assert fitted.design(X).n_missing == 0
+    for method in (fitted.transform, fitted.design):
+        with pytest.warns(UserWarning, match="of the bins of these rows were not met at fit"):
+            method(X + 100)
 
 
 def test_pickles_hold_no_frequencies(X):
     wide = np.hstack([X] * 50)
-    mixed = CompactFeatures(n_components=100, n_base=4000, random_state=0).fit(wide)
-    assert len(pickle.dumps(mixed)) < 5000
     leading = SubspaceEmbedding(n_components=4, n_base=400, random_state=0).fit(wide)
     assert len(pickle.dumps(leading)) < 8 * 4 * 400 + 5000
 
@@ -414,9 +347,8 @@ def test_pickles_hold_no_frequencies(X):
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(settings, error, message, X):
-    for make in (SubspaceEmbedding, CompactFeatures):
-        with pytest.raises(error, match=message):
-            make(**{"n_components": 3} | settings).fit(X)
+    with pytest.raises(error, match=message):
+        SubspaceEmbedding(**{"n_components": 3} | settings).fit(X)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Planes, stumps and random trees: unbiased for their kernels, variance (1 - k**2)/D (T-F8/9)."""
+"""Random planes: unbiased for their kernel, variance (1 - k**2)/D (T-F8)."""
 
 import pickle
 import warnings
@@ -10,8 +10,8 @@ from scipy import sparse
 import mercer.maps.ensembles
 from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, maps, persistence
-from mercer.kernels import Laplacian, Perceptron, Stump
-from mercer.maps import RandomPerceptron, RandomStump, RandomTree
+from mercer.kernels import Perceptron
+from mercer.maps import RandomPerceptron
 from test_maps_base import MapLaws
 
 STANDARD_ERRORS = 5.0
@@ -36,37 +36,14 @@ class TestHomogeneousPerceptron(MapLaws):
         return RandomPerceptron(n_components=12, homogeneous=True, random_state=1, **settings)
 
 
-class TestStump(MapLaws):
-    has_gamma = False
-
-    def make(self, **settings):
-        return RandomStump(n_components=12, random_state=1, **settings)
-
-
-class TestTree(MapLaws):
-    def make(self, **settings):
-        return RandomTree(gamma=0.3, n_components=12, random_state=1, **settings)
-
-
-class TestRawTree(MapLaws):
-    def make(self, **settings):
-        return RandomTree(gamma=0.8, n_components=9, scale=False, random_state=1, **settings)
-
-
 VARIANTS = [
     RandomPerceptron(),
     RandomPerceptron(radius=3.0),
     RandomPerceptron(homogeneous=True),
-    RandomStump(),
-    RandomTree(gamma=0.5),
-    RandomTree(gamma=[0.2, 0.5, 1.0]),
 ]
-NAMES = ["perceptron", "stump", "tree"]
 
 
-@parametrize_with_settings(
-    [RandomPerceptron(n_components=6), RandomStump(n_components=6), RandomTree(n_components=6)]
-)
+@parametrize_with_settings([RandomPerceptron(n_components=6)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -96,12 +73,8 @@ def test_inner_products_are_unbiased_with_variance_one_minus_the_kernel_squared(
 @pytest.mark.parametrize(
     ("feature_map", "kernel"),
     [
-        (RandomTree(gamma=0.5), Laplacian(0.5 * np.sqrt(2))),
-        (RandomTree(gamma=0.5), Laplacian(0.5 / np.sqrt(2))),
-        (RandomTree(gamma=0.5), Laplacian([0.5, 0.5, 0.6])),
         (RandomPerceptron(), Perceptron("max", True)),
         (RandomPerceptron(radius=3.0), Perceptron(3.0 * np.sqrt(2)).resolve(POINTS)),
-        (RandomStump(), Stump((POINTS.min(axis=0), POINTS.max(axis=0) + 0.7))),
     ],
     ids=str,
 )
@@ -112,7 +85,7 @@ def test_the_test_tells_apart_kernels_that_are_close(feature_map, kernel):
     assert (error > 2 * STANDARD_ERRORS * products.std(axis=1) / np.sqrt(N_DRAWS)).any()
 
 
-@pytest.mark.parametrize("feature_map", [*VARIANTS[:2], VARIANTS[3]], ids=repr)
+@pytest.mark.parametrize("feature_map", VARIANTS[:2], ids=repr)
 def test_points_outside_are_as_good_as_moved_to_the_edge(feature_map):
     points = np.array([[3.0, 1.0, -0.4], [0.2, -0.4, 0.1], [-4.0, 2.0, 0.0]])
     products, fitted = draws(feature_map, points)
@@ -132,47 +105,16 @@ def test_directions_are_on_the_sphere_and_thresholds_within_the_radius():
     assert 0.99 * radius < abs(thresholds).max() < radius
 
 
-def test_a_feature_is_one_side_of_its_plane_or_tree(X):
+def test_a_feature_is_one_side_of_its_plane(X):
     fitted = RandomPerceptron(n_components=30, scale=False, random_state=0).fit(X)
     directions, thresholds = fitted.parameters(np.arange(30))
     expected = np.where(X @ directions.T - thresholds >= 0, 1.0, -1.0)
     np.testing.assert_array_equal(fitted.transform(X), expected)
-    fitted = RandomTree(gamma=0.8, n_components=30, scale=False, random_state=0).fit(X)
-    depths, inputs, thresholds = fitted.parameters(np.arange(30))
-    assert {0, 1} < set(depths) or depths.max() > 3
-    for j, depth in enumerate(depths):
-        signs = np.where(X[:, inputs[j, :depth]] >= thresholds[j, :depth], 1.0, -1.0)
-        np.testing.assert_array_equal(fitted.transform(X)[:, j], signs.prod(axis=1))
-
-
-def test_a_point_on_a_threshold_is_on_the_positive_side():
-    fitted = RandomStump(n_components=1, scale=False, random_state=0).fit([[0.0], [1.0]])
-    threshold = fitted.parameters([0])[2][0, 0]
-    below = np.nextafter(threshold, -1)
-    assert fitted.transform([[threshold], [below]]).tolist() == [[1.0], [-1.0]]
 
 
 @pytest.mark.rounding
-def test_float32_rows_are_on_the_same_side_as_their_float64_equals():
-    fitted = RandomStump(n_components=200, random_state=0).fit([[0.0], [1.0]])
-    thresholds = fitted.parameters(np.arange(200))[2].astype(np.float32)
-    near = np.vstack([thresholds, np.nextafter(thresholds, np.float32(0))])
-    Z = fitted.transform(near.astype(np.float64))
-    np.testing.assert_array_equal(np.sign(fitted.transform(near)), np.sign(Z))
-
-
-def test_trees_are_as_deep_as_a_poisson_number():
-    fitted = RandomTree(gamma=0.5, n_components=N_DRAWS, random_state=0).fit(POINTS)
-    depths = fitted.parameters(np.arange(N_DRAWS))[0]
-    mean = 0.25 * np.ptp(POINTS, axis=0).sum()
-    assert fitted.depth_ == pytest.approx(mean)
-    assert abs(depths.mean() - mean) < STANDARD_ERRORS * np.sqrt(mean / N_DRAWS)
-    assert depths.var() == pytest.approx(mean, rel=0.05)
-
-
-@pytest.mark.rounding
-@pytest.mark.parametrize("feature_map", [RandomPerceptron(), RandomStump(), RandomTree(0.3)])
-def test_raw_columns_do_not_depend_on_their_number(feature_map, X):
+def test_raw_columns_do_not_depend_on_their_number(X):
+    feature_map = RandomPerceptron()
     few = feature_map.set_params(n_components=5, scale=False, random_state=0).fit_transform(X)
     many = feature_map.set_params(n_components=9).fit_transform(X)
     np.testing.assert_array_equal(few, many[:, :5])
@@ -180,19 +122,17 @@ def test_raw_columns_do_not_depend_on_their_number(feature_map, X):
     np.testing.assert_allclose(scaled, many / 3.0)
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("rows", [np.ones((6, 2)), np.zeros((6, 2)), np.ones((1, 2))])
-def test_constant_data_are_all_on_one_side(name, rows):
-    Z = maps.get(name, n_components=50, random_state=0).fit_transform(rows)
+def test_constant_data_are_all_on_one_side(rows):
+    Z = RandomPerceptron(n_components=50, random_state=0).fit_transform(rows)
     assert (Z[0] == Z).all()
-    fitted = maps.get(name, n_components=50, random_state=0).fit(sparse.csr_array(rows))
+    fitted = RandomPerceptron(n_components=50, random_state=0).fit(sparse.csr_array(rows))
     np.testing.assert_array_equal(fitted.transform(rows), Z)
 
 
 @pytest.mark.rounding
-@pytest.mark.parametrize("name", NAMES)
-def test_rows_and_parameters_are_chunked_without_changing_the_result(name, X, X_csr, monkeypatch):
-    fitted = maps.get(name, n_components=50, random_state=0).fit(X)
+def test_rows_and_parameters_are_chunked_without_changing_the_result(X, X_csr, monkeypatch):
+    fitted = RandomPerceptron(n_components=50, random_state=0).fit(X)
     whole = fitted.transform(X)
     monkeypatch.setattr(mercer.maps.ensembles, "_CHUNK_BYTES", 2000)
     monkeypatch.setattr(mercer.maps.ensembles, "_PARAMETER_BYTES", 1000)
@@ -202,54 +142,42 @@ def test_rows_and_parameters_are_chunked_without_changing_the_result(name, X, X_
         np.testing.assert_array_equal(fitted.transform_block(data, np.arange(50)), whole)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_wide_sparse_rows_stay_sparse(name):
+def test_wide_sparse_rows_stay_sparse():
     wide = sparse.random_array((300, 40_000), density=1e-4, random_state=0, format="csr")
-    fitted = maps.get(name, n_components=20, random_state=0).fit(wide)
+    fitted = RandomPerceptron(n_components=20, random_state=0).fit(wide)
     assert fitted.transform(wide).shape == (300, 20)
 
 
 @pytest.mark.rounding
-@pytest.mark.parametrize("name", NAMES)
-def test_pickles_hold_no_columns(name, X):
-    few, many = (maps.get(name, n_components=n, random_state=0).fit(X) for n in (5, 5000))
+def test_pickles_hold_no_columns(X):
+    few, many = (RandomPerceptron(n_components=n, random_state=0).fit(X) for n in (5, 5000))
     Z = many.transform(X)
     sizes = [len(pickle.dumps(fitted)) for fitted in (few, many)]
     assert sizes[1] < sizes[0] + 100
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(many)).transform(X), Z)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_estimator_learns_and_is_saved(name, tmp_path):
+def test_an_estimator_learns_and_is_saved(tmp_path):
     X = np.random.default_rng(0).uniform(-2, 2, size=(600, 3))
     y = np.sin(2 * X).sum(axis=1)
-    settings = {"gamma": 0.5} if name == "tree" else {}
-    model = KernelRegressor(name, n_components=800, random_state=0, **settings)
+    model = KernelRegressor("perceptron", n_components=800, random_state=0)
     model.fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > 0.75
     persistence.save(model, tmp_path / "m.skops")
     again = persistence.load(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    labels = KernelClassifier(name, n_components=300, random_state=0).fit(X, y > 0)
+    labels = KernelClassifier("perceptron", n_components=300, random_state=0).fit(X, y > 0)
     assert labels.score(X, y > 0) > 0.8
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_weight_of_two_is_a_row_given_twice(name):
+def test_a_weight_of_two_is_a_row_given_twice():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 3)), rng.normal(size=80)
     counts = rng.integers(0, 3, 80)
-    model = KernelRegressor(name, n_components=40, alpha=0.01, random_state=0, tol=1e-10)
+    model = KernelRegressor("perceptron", n_components=40, alpha=0.01, random_state=0, tol=1e-10)
     weighted = model.fit(X, y, sample_weight=counts).predict(X)
     repeated = model.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts)).predict(X)
     np.testing.assert_allclose(weighted, repeated, atol=1e-5)
-
-
-def test_a_tree_takes_a_gamma_path():
-    X = np.random.default_rng(0).uniform(-2, 2, size=(300, 2))
-    model = KernelRegressor("tree", n_components=200, gamma_path=[1e-3, 0.5], random_state=0)
-    model.fit(X, np.sin(2 * X).sum(axis=1))
-    assert model.feature_map_.kernel_ == Laplacian(0.5)
 
 
 @pytest.mark.parametrize(
@@ -260,13 +188,10 @@ def test_a_tree_takes_a_gamma_path():
         (RandomPerceptron(radius=0.0), ValueError, "radius must be positive and finite; got 0.0"),
         (RandomPerceptron(homogeneous=1), TypeError, "homogeneous must be True or False; got 1"),
         (RandomPerceptron(centre=[0.0]), ValueError, "centre must have one entry per input"),
-        (RandomStump(2.5), TypeError, "n_components must be an integer; got 2.5"),
-        (RandomStump(scale=None), TypeError, "scale must be True or False; got None"),
-        (RandomStump(n_jobs=0), ValueError, "n_jobs must not be 0"),
-        (RandomTree(-1.0), ValueError, "gamma must be positive and finite; got -1.0"),
-        (RandomTree([1.0, 2.0]), ValueError, "gamma must have one entry per input; got 2 for 4"),
-        (RandomTree(1e6), ValueError, "gamma must be small enough for trees of at most 10000"),
-        (RandomTree(random_state=-1), ValueError, "random_state must be at least 0; got -1"),
+        (RandomPerceptron(2.5), TypeError, "n_components must be an integer; got 2.5"),
+        (RandomPerceptron(scale=None), TypeError, "scale must be True or False; got None"),
+        (RandomPerceptron(n_jobs=0), ValueError, "n_jobs must not be 0"),
+        (RandomPerceptron(random_state=-1), ValueError, "random_state must be at least 0; got -1"),
     ],
 )
 def test_bad_settings_are_refused_in_one_sentence(feature_map, error, message, X):
@@ -276,11 +201,8 @@ def test_bad_settings_are_refused_in_one_sentence(feature_map, error, message, X
 
 def test_what_does_not_apply_is_refused():
     for name, value in (("kernel", "gaussian"), ("gamma", 0.5)):
-        with pytest.raises(ValueError, match=f"{name} must be left out for feature_map='stump'"):
-            maps.get("stump", **{name: value})
-    with pytest.raises(ValueError, match="kernel must be left out for feature_map='tree'"):
-        maps.get("tree", kernel="gaussian")
-    assert maps.get("tree", gamma=0.5).gamma == 0.5
+        with pytest.raises(ValueError, match=f"{name} must be left out for feature_map='perceptr"):
+            maps.get("perceptron", **{name: value})
 
 
 def test_rows_that_overflow_are_refused(X):

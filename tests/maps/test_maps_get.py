@@ -6,7 +6,6 @@ import pytest
 from mercer import KernelRegressor, LocalKernelRegressor, maps
 from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian
 from mercer.maps import (
-    CompactFeatures,
     ExactKernel,
     Fastfood,
     HashedNGrams,
@@ -16,8 +15,6 @@ from mercer.maps import (
     RandomBinning,
     RandomFourier,
     RandomPerceptron,
-    RandomStump,
-    RandomTree,
     SubspaceEmbedding,
 )
 
@@ -36,11 +33,8 @@ class TestGet:
             "exact": ExactKernel,
             "linear": IdentityMap,
             "perceptron": RandomPerceptron,
-            "stump": RandomStump,
-            "tree": RandomTree,
             "ngrams": HashedNGrams,
             "tefm": SubspaceEmbedding,
-            "compact": CompactFeatures,
         }
         assert named == maps._NAMES
         for name, kind in named.items():
@@ -128,8 +122,7 @@ def test_a_number_in_the_place_of_a_kernel_is_told_where_it_belongs(number):
     cases = dict.fromkeys(maps_, wrong + r": write n_components=32\.$")
     cases[LocalKernel] = wrong + r": write leaf_size=32\.$"
     cases[ExactKernel] = wrong + r"\.$"
-    for make in (SubspaceEmbedding, CompactFeatures):
-        cases[make] = r"^base must be a name or .*; got [^:]*: write n_components=32\.$"
+    cases[SubspaceEmbedding] = r"^base must be a name or .*; got [^:]*: write n_components=32\.$"
     for make, message in cases.items():
         with pytest.raises(ValueError, match=message):
             make(number).fit(X)

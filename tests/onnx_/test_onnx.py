@@ -105,7 +105,6 @@ MAPS = [
     maps.Nystroem(n_components=60, random_state=0),
     maps.Nystroem(n_components=20, whiten=False, random_state=0),
     maps.SubspaceEmbedding(n_components=50, random_state=0),
-    maps.CompactFeatures(n_components=50, random_state=0),
     maps.IdentityMap(),
     maps.RandomBinning(n_components=40, random_state=0),
     maps.RandomBinning(n_components=40, bins=99, random_state=0),
@@ -442,7 +441,7 @@ def test_raw_tables_before_steps_of_other_packages_are_exported(tables):
     ("model", "message"),
     [
         (KernelRegressor("perceptron", random_state=0), "got a RandomPerceptron"),
-        (DoublySGDRegressor("stump", max_iter=2, random_state=0), "got a RandomStump"),
+        (DoublySGDRegressor("perceptron", max_iter=2, random_state=0), "got a RandomPerceptron"),
         (KernelRegressor("exact", kernel=lambda a, b: a @ b.T), "kernel must be one that ONNX"),
         (LogTargetRegressor(make_pipeline(MinMaxScaler(), KernelRegressor("binning")), [0.1]),
          "got a MinMaxScaler"),

@@ -184,7 +184,7 @@ def test_choosing_by_left_out_rows_takes_no_memory_for_every_strength():
         KernelClassifier("fourier", n_components=64, loss="logistic", random_state=0),
         KernelClassifier("fourier", n_components=64, loss="multinomial", random_state=0),
         LocalKernelClassifier(loss="logistic", leaf_size=100, n_trees=1, random_state=0),
-        SparseKernelClassifier("stump", loss="logistic", max_rounds=3, random_state=0),
+        SparseKernelClassifier("perceptron", loss="logistic", max_rounds=3, random_state=0),
         DoublySGDClassifier(loss="logistic", random_state=0),
     ],
     ids=lambda model: f"{type(model).__name__}-{model.loss}",

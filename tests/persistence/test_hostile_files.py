@@ -294,7 +294,7 @@ def test_a_schema_of_enormous_depth_is_refused(depth, content, tmp_path):
 
 def test_huge_settings_are_refused_by_what_they_do_not_fit(tmp_path):
     # A map of 2**31 - 1 columns would be made for ever.
-    for name in ("fourier", "ngrams", "compact", "perceptron"):
+    for name in ("fourier", "ngrams", "perceptron"):
         rows = ["a b c d"] * 20 + ["d c b a"] * 20 if name == "ngrams" else X
         model = KernelRegressor(name, n_components=4, random_state=0).fit(rows, X[:, 0])
         members, schema = parts(persistence.dumps(persistence.SavedModel(model)))

@@ -19,7 +19,13 @@ FOLDER = Path(__file__).with_name("files_0_3_0")
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
 
 
-LEFT = {"map-faded.skops": "mercer.kernels.smooth.Smooth"}
+LEFT = {
+    "map-compact.skops": "mercer.maps.compact.CompactFeatures",
+    "map-faded.skops": "mercer.kernels.smooth.Smooth",
+    "map-stump.skops": "mercer.maps.ensembles.RandomStump",
+    "map-tree.skops": "mercer.maps.ensembles.RandomTree",
+    "passes.skops": "mercer.maps.ensembles.RandomTree",
+}
 
 
 @pytest.mark.parametrize("name", LEFT)

@@ -17,7 +17,7 @@ from mercer import (
     maps,
     plots,
 )
-from mercer.diagnostics import collisions, kernel_error
+from mercer.diagnostics import kernel_error
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -76,7 +76,6 @@ def all_displays(rows, regressor):
         lambda **kw: plots.ImportanceDisplay.from_estimator(regressor, **kw),
         lambda **kw: plots.KernelErrorDisplay.from_estimator(map_, X, **kernel_maps, **kw),
         lambda **kw: plots.PartitionDisplay.from_estimator(local, resolution=30, **kw),
-        lambda **kw: plots.CollisionsDisplay.from_estimator(bins, **kw),
     ]
 
 
@@ -397,16 +396,6 @@ def test_errors_of_a_map_are_those_of_the_diagnostics(rows):
     more = plots.KernelErrorDisplay.from_estimator(map_, X, n_components=(8, 64), ax=display.ax_)
     assert display.slope_ is not None
     assert more.slope_ is None
-
-
-def test_bins_and_speedups(rows):
-    model = KernelRegressor("binning", n_components=16, random_state=0).fit(*rows)
-    display = plots.CollisionsDisplay.from_estimator(model)
-    sizes = collisions(model).occupancy.counts
-    np.testing.assert_array_equal(display.line_.get_xdata()[:-1], sizes)
-    assert "updates" in display.plot(kind="speedups").ax_.get_xlabel()
-    with pytest.raises(ValueError, match="kind must be one of"):
-        display.plot(kind="other")
 
 
 # -- leaves ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from mercer._runtime.rows import PreparedRows, is_large, is_sparse, selected
-from mercer.kernels import Gaussian, Laplacian, Perceptron, Stump
+from mercer.kernels import Gaussian, Laplacian, Perceptron
 
 
 def halved(rows):
@@ -80,7 +80,6 @@ def test_only_large_matrices_are_worked_through_in_pieces(data, monkeypatch):
         Gaussian("scale") + 0.5 * Laplacian(),
         Gaussian([1.0, 2.0, 3.0, 4.0]),
         Perceptron(),
-        Stump(),
     ],
     ids=repr,
 )

@@ -16,8 +16,6 @@ from mercer.maps import (
     RandomBinning,
     RandomFourier,
     RandomPerceptron,
-    RandomStump,
-    RandomTree,
     members,
 )
 from mercer.maps.members import feature_sequence
@@ -31,8 +29,6 @@ COLUMNS = [
     RandomFourier(n_components=6, sampling="qmc", scale=False, random_state=3),
     Fastfood(n_components=6, scale=False, random_state=3),
     RandomPerceptron(n_components=6, scale=False, random_state=3),
-    RandomStump(n_components=6, scale=False, random_state=3),
-    RandomTree(n_components=6, scale=False, random_state=3),
 ]
 GRIDS = [
     RandomBinning(n_components=6, scale=False, random_state=3),

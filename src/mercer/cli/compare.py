@@ -50,8 +50,8 @@ Methods = Annotated[
         metavar="NAMES",
         help="linear, binning, fourier, nystroem, exact, auto and, of lightgbm, xgboost and "
         "catboost, those that are installed by default; others are "
-        "fourier-orthogonal, fourier-qmc, fastfood, tefm-g, tefm-s, compact, nystroem-kmeans, "
-        "nystroem-leverage, nystroem-rpcholesky, perceptron, stump and tree. Commas between them.",
+        "fastfood, perceptron, fourier-orthogonal, fourier-qmc, tefm-g, tefm-s, "
+        "nystroem-kmeans, nystroem-leverage and nystroem-rpcholesky. Commas between them.",
     ),
 ]
 Sizes = Annotated[

@@ -63,8 +63,7 @@ MapName = Annotated[
     str | None,
     _valued(
         "NAME",
-        "binning, fourier, fastfood, nystroem, exact, tefm, compact, perceptron, stump, tree, "
-        "ngrams or linear.",
+        "binning, fourier, fastfood, nystroem, exact, tefm, perceptron, ngrams or linear.",
         "--map",
         panel=MODEL_PANEL,
     ),

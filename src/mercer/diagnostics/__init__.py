@@ -1,22 +1,5 @@
-"""Diagnostics: how full bins are, how far features are from a kernel, what an epoch costs."""
+"""Diagnostics: how far features are from a kernel."""
 
-from mercer.diagnostics.collisions import (
-    Collisions,
-    asymptotic_speedup,
-    collisions,
-    predicted_speedup,
-)
-from mercer.diagnostics.costs import EpochCost, epoch_cost, kernel_bytes
 from mercer.diagnostics.kernel_error import KernelError, kernel_error
 
-__all__ = [
-    "Collisions",
-    "EpochCost",
-    "KernelError",
-    "asymptotic_speedup",
-    "collisions",
-    "epoch_cost",
-    "kernel_bytes",
-    "kernel_error",
-    "predicted_speedup",
-]
+__all__ = ["KernelError", "kernel_error"]

@@ -31,8 +31,6 @@ _OF_RANGES = (
     maps.IdentityMap,
     maps.RandomFourier,
     maps.RandomPerceptron,
-    maps.RandomStump,
-    maps.RandomTree,
 )
 
 
@@ -96,7 +94,7 @@ def fit_map(map_: FeatureMap, rows: ScaledRows) -> FeatureMap:
         return map_.fit(rows.by_number())
     if isinstance(map_, RandomBinning):
         return _fit_binning(map_, rows)
-    if isinstance(map_, maps.CompactFeatures | maps.SubspaceEmbedding):
+    if isinstance(map_, maps.SubspaceEmbedding):
         return _fit_nested(map_, rows)
     if not isinstance(map_, _OF_RANGES):
         raise ValueError(

@@ -41,7 +41,7 @@ def device_of(design: Design, asked: Any) -> str:
     if device is None and asked is not None and device_named(asked) is not None:
         raise ValueError(
             "device must be None or 'cpu' for this feature_map and these rows: devices have exact "
-            "kernels, landmarks, cosines, binning, and the maps 'tefm' and "
-            f"'compact' of these, of rows that are not sparse; got {shown(asked)}."
+            "kernels, landmarks, cosines, binning, and the map 'tefm' of these, of rows that are "
+            f"not sparse; got {shown(asked)}."
         )
     return "cpu" if device is None else device.name

@@ -38,8 +38,8 @@ _TEXTS = {**SHARED, **SETTINGS} | entries(
         preconditioner it is also the ridge of every step: without a ridge, a step overfits the rows
         of its batch with large weights.
     feature_map : str or map, default="fourier"
-        Sequence of random features: "fourier", "fastfood", "perceptron", "stump" or "tree", or a
-        map object with its own settings, such as ``feature_map__form``.
+        Sequence of random features: "fourier", "fastfood" or "perceptron", or a map object with
+        its own settings, such as ``feature_map__form``.
     max_iter : int, default=50
         Number of steps of ``fit``, >= 1.
     n_jobs : int or None, default=None
@@ -180,7 +180,7 @@ class StreamingMachine(FeatureModel):
         if not isinstance(map_, Endless):
             raise ValueError(
                 "feature_map must be an endless sequence of random functions, such as 'fourier', "
-                f"'fastfood', 'perceptron', 'stump' or 'tree'; got {self.feature_map!r}."
+                f"'fastfood' or 'perceptron'; got {self.feature_map!r}."
             )
         return map_.set_params(scale=False, n_components=2)
 

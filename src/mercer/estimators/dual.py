@@ -17,7 +17,6 @@ from sklearn.utils.validation import validate_data
 from mercer import kernels
 from mercer._runtime.arrays import Matrix, row_chunks
 from mercer._runtime.progress import Iterations, is_heard
-from mercer._runtime.random import RandomStateLike, check_random_state
 from mercer._runtime.sparse import sound
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import flag, is_name, is_plain, name_from, positive_number
@@ -27,7 +26,7 @@ from mercer.estimators.inputs import float_types, naming_remedy
 from mercer.estimators.preprocessing import Preprocessing, fit_scaler
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
 from mercer.estimators.targets import checked_labels, class_weights, coded, winners
-from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
+from mercer.solvers.dual import BoxDual, DualResult, DualSolver, PairwiseCD
 
 __all__ = ["DualKernelSVC"]
 
@@ -57,25 +56,19 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         Weight of the losses, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         Loss of a row with margin v: ``max(0, 1 - v)`` or its square.
-    solver : {"pairs", "greedy"}, default="pairs"
+    solver : {"pairs"}, default="pairs"
         "pairs" is sequential minimal optimisation within working sets, with an unpenalised
-        intercept, as in scikit-learn's SVC. "greedy" is asynchronous greedy coordinate descent
-        without an intercept; it takes several times as long with smooth kernels and a large C.
-    partition : {"random", "kmeans"}, default="random"
-        Assignment of the rows to the threads of "greedy".
+        intercept, as in scikit-learn's SVC.
     {class_weight, scale}
     cache_size : float, default=200.0
         Size of the cache of kernel rows in megabytes, > 0. It changes times, not results.
     tol : float, default=1e-3
-        Stopping tolerance. For "pairs" it is the largest violation of optimality by a pair of
-        variables; for "greedy" the largest projected gradient step, relative to the first.
+        Stopping tolerance: the largest violation of optimality by a pair of variables.
     max_iter : int, default=10_000_000
         Largest number of updates of a machine; it then stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Number of threads; None and -1 mean all that the process may use. The result of "pairs" does
-        not depend on it; results of "greedy" agree within ``tol``.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the partition of the rows among the threads of "greedy".
+        Number of threads; None and -1 mean all that the process may use. Results do not depend on
+        it.
 
     Attributes
     ----------
@@ -105,8 +98,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    You, Lian, Liu, Yu, Dhillon, Demmel and Hsieh, Asynchronous parallel greedy coordinate descent,
-    NIPS 2016.
+    Fan, Chen and Lin, Working set selection using second order information for training support
+    vector machines, JMLR 2005.
 
     Examples
     --------
@@ -127,14 +120,12 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     C: float = 1.0
     loss: str = "hinge"
     solver: str = "pairs"
-    partition: str = "random"
     class_weight: dict[Any, float] | str | None = None
     scale: bool = True
     cache_size: float = 200.0
     tol: float = 1e-3
     max_iter: int = 10_000_000
     n_jobs: int | None = None
-    random_state: RandomStateLike = None
 
     kernel_: Any = field(init=False)
     _fitted_by: ClassVar[str] = "dual_coef_"
@@ -263,19 +254,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         return scaled
 
     def _solver(self) -> DualSolver:
-        names = ("tol", "max_iter", "cache_size", "n_jobs")
-        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
-        name_from(self.solver, ("greedy", "pairs"), "solver")
-        name_from(self.partition, ("random", "kmeans"), "partition")
-        if self.solver == "greedy":
-            return AsyncGreedyCD(
-                **settings, partition=self.partition, random_state=self.random_state
-            )
-        if self.partition != "random":
-            raise ValueError(
-                f"partition must be left out for solver='pairs'; got {self.partition!r}."
-            )
-        return PairwiseCD(**settings)
+        name_from(self.solver, ("pairs",), "solver")
+        return PairwiseCD(self.tol, self.max_iter, self.cache_size, n_jobs=self.n_jobs)
 
     def _adopt(
         self, results: list[DualResult], rows: NDArray[np.int64], labels: NDArray, scaled: Matrix
@@ -323,7 +303,6 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Matrix, NDArray]:
         flag(self.scale, "scale")
-        check_random_state(self.random_state)
         X = sound(X)
         if self._is_precomputed():
             if not (isinstance(self.gamma, str) and self.gamma == "scale"):

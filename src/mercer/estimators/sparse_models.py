@@ -23,24 +23,19 @@ from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import held_out, split_key
 from mercer.losses import Loss
-from mercer.maps import FeatureMap, RandomBinning, RandomPerceptron, RandomStump
+from mercer.maps import FeatureMap, RandomBinning
 from mercer.maps.base import responses
 from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.problem import Problem
 from mercer.solvers import (
     AsyncSVRG,
-    BestOfSome,
-    BestStump,
-    Boosting,
     CoordinateDescent,
-    Perceptrons,
     Selection,
     Solver,
     Stream,
     WorkingSet,
     polished,
 )
-from mercer.solvers.working_set import Source
 
 __all__ = ["SparseKernelClassifier", "SparseKernelRegressor"]
 
@@ -51,14 +46,13 @@ _INNER: dict[str, Callable[..., Solver]] = {
     **dict.fromkeys(("auto", "cd"), CoordinateDescent),
     "async": AsyncSVRG,
     "asydsskl": AsyncSVRG.asydsskl,
-    "boosting": CoordinateDescent,
 }
 _TEXTS = SHARED | entries(
     """
     feature_map : str or map, default="fourier"
-        Sequence of random features: "fourier", "binning", "fastfood", "perceptron", "stump" or
-        "tree", or a map object with its own settings, such as ``feature_map__form``. Columns are
-        used unscaled, as with ``scale=False``.
+        Sequence of random features: "fourier", "binning", "fastfood" or "perceptron", or a
+        map object with its own settings, such as ``feature_map__form``. Columns are used unscaled,
+        as with ``scale=False``.
     penalty : "l1", "elastic-net" or a penalty, default="l1"
         Term added to the mean loss. A penalty object has its own alpha.
     alpha : float, "cv" or None, default=None
@@ -74,13 +68,10 @@ _TEXTS = SHARED | entries(
     max_rounds : int, default=20
         Largest number of rounds, >= 1. The search ends earlier if two rounds in a row lower the
         objective by less than the share ``tol``.
-    solver : "auto", "cd", "async", "asydsskl", "boosting" or a solver, default="auto"
+    solver : "auto", "cd", "async", "asydsskl" or a solver, default="auto"
         Algorithm that solves the problem of a round. "auto" is "cd", by far the faster. "asydsskl"
         is ``solvers.AsyncSVRG.asydsskl``, asynchronous doubly stochastic steps as in the paper of
-        that name. "boosting" adds one feature per round and output by the derivatives of the loss,
-        and solves with "cd" (section 3.3 of the paper): a half-space found by a linear classifier
-        for "perceptron", the best threshold for "stump", and the best of ``n_new`` random features
-        for other maps. It ends when the feature found would get no weight, or after ``max_rounds``.
+        that name.
     polish : bool, default=False
         Whether at most three sweeps of proximal steps along all selected features follow the last
         round, which set tiny weights to zero. Stochastic steps ("async", "asydsskl") leave many.
@@ -215,7 +206,7 @@ class SparseMachine(FeatureModel):
         search = self._search(n_new)
         penalty = self._chosen_penalty(source, rows, search, n_new)
         problem_of = self._problems(rows, penalty)
-        selection = search.solve(self._offered(source, n_new), problem_of, start, listener)
+        selection = search.solve(source, problem_of, start, listener)
         if self.polish and not selection.interrupted:
             selection = polished(selection, problem_of, self.n_jobs)
         self._settings_, self._width_ = settings, width
@@ -237,23 +228,12 @@ class SparseMachine(FeatureModel):
         return map_.set_params(scale=False, n_components=2), positive_integer(n_new, "n_new")
 
     def _search(self, n_new: int) -> WorkingSet:
-        """The working set of the settings, or boosting with the solver of its rounds."""
-        if isinstance(self.solver, Solver):
-            return WorkingSet(self.solver, n_new, self.max_rounds, self.tol)
-        inner = _INNER[name_from(self.solver, tuple(_INNER), "solver")]
-        solver = inner(tol=self.tol, max_iter=self.max_iter)
-        if self.solver == "boosting":
-            return Boosting(solver, max_rounds=self.max_rounds)
+        """The working set of the settings."""
+        solver: Any = self.solver
+        if not isinstance(solver, Solver):
+            inner = _INNER[name_from(solver, tuple(_INNER), "solver")]
+            solver = inner(tol=self.tol, max_iter=self.max_iter)
         return WorkingSet(solver, n_new, self.max_rounds, self.tol)
-
-    def _offered(self, stream: Stream, n_new: int) -> Source:
-        """The source of new features: the sequence, or the search of boosting."""
-        if not is_name(self.solver, "boosting"):
-            return stream
-        map_, X = stream.feature_map, stream.X
-        if isinstance(map_, RandomPerceptron):
-            return Perceptrons(X)
-        return BestStump(X) if isinstance(map_, RandomStump) else BestOfSome(map_, X, n_new)
 
     def _previous(self, settings: str, width: tuple[int, ...]) -> Self | None:
         """The fitted model whose scaler, map and features this fit begins with, if any."""
@@ -312,7 +292,7 @@ class SparseMachine(FeatureModel):
         strata = rows.strata(target.strata)
         held = held_out(key, rows.target, strata, self.validation_fraction)
         fitted, judged = rows.taken(~held), rows.taken(held)
-        inside, selection = self._offered(Stream(source.feature_map, fitted.X), n_new), None
+        inside, selection = Stream(source.feature_map, fitted.X), None
         scores, n_active = [], []
         for alpha in alphas:
             penalty = penalties.get(self.penalty, alpha, self.l1_ratio)
@@ -337,8 +317,7 @@ class SparseMachine(FeatureModel):
         self.feature_map_, order = _map_of(selection, source).tidied()
         # An intercept stays last.
         order = np.append(order, np.arange(selection.n_active, len(selection.coef)))
-        name = "boosting" if isinstance(search, Boosting) else search.inner.name
-        self._adopt(name, selection, selection.coef[order])
+        self._adopt(search.inner.name, selection, selection.coef[order])
         self.dual_gap_ = selection.dual_gap
         self.n_drawn_ = selection.n_drawn
         self.n_features_active_ = selection.n_active

@@ -42,8 +42,8 @@ def shapley_values(
 
     Values are exact for kernels and features that are products over the columns: the Gaussian, the
     Laplacian and the product Cauchy kernel (exact machines, Nyström, sparse machines), random
-    Fourier features, random stumps and trees, linear models, random bins with a background of all
-    training rows, and sums and products of such kernels. Values of other models, such as local
+    Fourier features, linear models, random bins with a background of all training rows, and sums
+    and products of such kernels. Values of other models, such as local
     machines, are estimated with standard errors: from random permutations, for the difference of
     the model and a kernel machine that follows it and has exact values. What
     :class:`mercer.TablePreparer` makes of a column belongs to that column.

@@ -17,7 +17,7 @@ from mercer._runtime.validation import scale_of_distance
 from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stationary
 from mercer.kernels.combined import Scaled, Sum, Times
 from mercer.kernels.dots import Linear
-from mercer.kernels.ensembles import Perceptron, Stump, perceptron_constant
+from mercer.kernels.ensembles import Perceptron, perceptron_constant
 from mercer.kernels.product import Product
 from mercer.kernels.radial import Matern, RationalQuadratic
 from mercer.kernels.stationary import Cauchy, Exponential, Gaussian, Laplacian
@@ -39,7 +39,6 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Stationary",
-    "Stump",
     "Sum",
     "Times",
     "get",
@@ -56,7 +55,6 @@ _NAMES: dict[str, Function[..., Any]] = {
     "matern": Matern,
     "rational_quadratic": RationalQuadratic,
     "perceptron": Perceptron,
-    "stump": Stump,
     "linear": Linear,
     "ngram": NGram,
 }
@@ -102,8 +100,8 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
     ----------
     kernel : str, callable or Kernel
         "gaussian" or "rbf", "laplacian", "exponential", "cauchy", "matern",
-        "rational_quadratic", "perceptron", "stump", "linear", "ngram" or a name of
-        :func:`register`, with default settings; or a function of (X, Y); or a kernel.
+        "rational_quadratic", "perceptron", "linear", "ngram" or a name of :func:`register`, with
+        default settings; or a function of (X, Y); or a kernel.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
         Factor of the distance in the kernel. "scale" leaves a kernel object as it is.
 

@@ -1,7 +1,7 @@
-"""The kernels of infinitely many planes and of infinitely many stumps.
+"""The kernel of infinitely many planes.
 
-A random plane or stump says +1 on one side and -1 on the other; the mean product of what it says of
-two points falls in a straight line with their distance. Neither kernel has a scale to choose.
+A random plane says +1 on one side and -1 on the other; the mean product of what it says of two
+points falls in a straight line with their distance. The kernel has no scale to choose.
 """
 
 from __future__ import annotations
@@ -222,124 +222,6 @@ def _seen_height(
     integral = half[:, 0] * (values @ _WEIGHTS) + h - bent
     seen[outside] = np.copysign(integral, height[outside])
     return seen
-
-
-@dataclass(frozen=True)
-class Stump(Kernel):
-    """Stump kernel: the mean product of the signs of two points at random thresholds on inputs.
-
-    An input is drawn in proportion to its range, a threshold uniformly from that range. Within the
-    box of the ranges the kernel is ``1 - |x - y|_1 / delta`` with delta half the sum of the ranges;
-    rows outside are clipped to the box.
-
-    Parameters
-    ----------
-    bounds : "data" or pair of arrays of shape (d,), default="data"
-        Least and largest value of each input; "data" takes them from the data.
-
-    Attributes
-    ----------
-    low, high : ndarray of shape (d,)
-        Least and largest value of each input.
-    delta : float
-        Constant of Lin and Li: ``delta * kernel`` is ``delta - |x - y|_1``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``bounds`` is no pair of arrays of one length, or a lower bound exceeds the upper one.
-
-    References
-    ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
-
-    Examples
-    --------
-    >>> from mercer.kernels import Stump
-    >>> kernel = Stump().resolve([[0.0, 0.0], [1.0, 1.0]])
-    >>> kernel([[0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [9.0, 9.0]])
-    array([[ 1.,  0., -1., -1.]])
-    """
-
-    bounds: Any = "data"
-    _other_maps: ClassVar[str] = "feature_map='stump' or 'nystroem'"
-    _why_no_widths = "it is a mean over stumps, not over grids"
-    diag = Stationary.diag
-
-    def __post_init__(self) -> None:
-        if isinstance(self.bounds, str):
-            if self.bounds != "data":
-                raise ValueError(f"bounds must be a pair of arrays or 'data'; got {self.bounds!r}.")
-            return
-        if not np.iterable(self.bounds):
-            raise ValueError(f"bounds must be a pair of arrays; got {self.bounds!r}.")
-        bounds = list(self.bounds)
-        if len(bounds) != 2:
-            raise ValueError(f"bounds must be a pair of arrays; got {len(bounds)} of them.")
-        low, high = (_numbers(bound, "bounds") for bound in bounds)
-        if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
-            raise ValueError(
-                f"bounds must be two arrays of one length, the first nowhere above the second; "
-                f"got {self.bounds!r}."
-            )
-        object.__setattr__(self, "bounds", (low, high))
-
-    @property
-    def is_resolved(self) -> bool:
-        return not isinstance(self.bounds, str)
-
-    @property
-    def low(self) -> NDArray[np.float64]:
-        return self._box(None)[0]
-
-    @property
-    def high(self) -> NDArray[np.float64]:
-        return self._box(None)[1]
-
-    @property
-    def delta(self) -> float:
-        return float(0.5 * (self.high - self.low).sum())
-
-    def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
-        X = matrix(X, "X")
-        if self.is_resolved:
-            self._box(X.shape[1])
-            return self
-        X, _ = _counted(X, sample_weight)
-        low, high = X.min(axis=0), X.max(axis=0)
-        if sparse.issparse(X):
-            low, high = low.toarray().ravel(), high.toarray().ravel()
-        return replace(self, bounds=(low, high))
-
-    def _box(self, n_inputs: int | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if isinstance(self.bounds, str):
-            raise ValueError(
-                f"bounds must be numbers here; got {self.bounds!r}: call resolve(X) first."
-            )
-        low, high = (_per_input(b, n_inputs or len(b), "bounds") for b in self.bounds)
-        return low, high
-
-    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
-        low, high = self._box(X.shape[1])
-        delta = self.delta or 1.0
-        y = _boxed(Y, low, high)
-        for rows in blocks(X, Y.shape[0]):
-            out[rows] = 1.0 - distances("cityblock", _boxed(X[rows], low, high), y) / delta
-        if Y is X:
-            np.fill_diagonal(out, 1.0)
-
-
-def _boxed(X: Matrix, low: NDArray[np.float64], high: NDArray[np.float64]) -> Any:
-    """Rows moved into the box, as seen from where zero is moved to: zeros stay zeros."""
-    origin = np.clip(0.0, low, high)
-    X = scaled(X, np.ones(X.shape[1]))
-    if sparse.issparse(X):
-        j = X.indices
-        X.data = np.clip(X.data, low[j], high[j]) - origin[j]
-        return X
-    np.clip(X, low, high, out=X)
-    X -= origin
-    return X
 
 
 def _augmented(X: Matrix) -> Any:

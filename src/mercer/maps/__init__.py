@@ -13,9 +13,8 @@ from mercer._runtime.validation import scale_of_distance
 from mercer.kernels.base import Gamma
 from mercer.maps.base import FeatureMap
 from mercer.maps.binning import RandomBinning
-from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
-from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
+from mercer.maps.ensembles import RandomPerceptron
 from mercer.maps.exact import ExactKernel
 from mercer.maps.fitted import as_features
 from mercer.maps.fourier import RandomFourier
@@ -29,7 +28,6 @@ from mercer.maps.stated import is_number, meant_for
 from mercer.maps.text import HashedNGrams
 
 __all__ = [
-    "CompactFeatures",
     "ExactKernel",
     "Fastfood",
     "FeatureMap",
@@ -42,8 +40,6 @@ __all__ = [
     "RandomBinning",
     "RandomFourier",
     "RandomPerceptron",
-    "RandomStump",
-    "RandomTree",
     "SubspaceEmbedding",
     "as_features",
     "get",
@@ -58,11 +54,8 @@ _NAMES: dict[str, type[FeatureMap]] = {
     "exact": ExactKernel,
     "linear": IdentityMap,
     "perceptron": RandomPerceptron,
-    "stump": RandomStump,
-    "tree": RandomTree,
     "ngrams": HashedNGrams,
     "tefm": SubspaceEmbedding,
-    "compact": CompactFeatures,
 }
 
 
@@ -79,9 +72,9 @@ def get(
     Parameters
     ----------
     feature_map : str or FeatureMap
-        "binning", "fourier", "fastfood", "nystroem", "exact", "linear", "perceptron", "stump",
-        "tree", "ngrams", "tefm" or "compact": the map of that name with its defaults. A map object
-        is copied and stays unchanged.
+        "binning", "fourier", "fastfood", "nystroem", "exact", "linear", "perceptron",
+        "ngrams" or "tefm": the map of that name with its defaults. A map object is copied and stays
+        unchanged.
     kernel : str, Kernel, callable or None, default=None
         Kernel of the map; None keeps the one of the map.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"

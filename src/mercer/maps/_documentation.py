@@ -51,8 +51,6 @@ SIGNS = SHARED | entries(
     n_jobs : int or None, default=None
         Number of threads of the design; None means all. Linear algebra uses the threads of its own
         library.
-    low_, high_ : ndarray of shape (d,)
-        Least and largest value of each input in the training data.
     Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
     """
 )

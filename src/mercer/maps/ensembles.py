@@ -1,4 +1,4 @@
-"""Features +1 and -1 that cut space in two or more: planes, stumps, random trees."""
+"""Features +1 and -1 that cut space in two: random planes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy.stats import poisson
 
 from mercer import kernels
 from mercer._runtime.arrays import Matrix, n_threads, row_chunks
 from mercer._runtime.random import RandomStateLike, Slot, Streams
-from mercer._runtime.rows import Data, is_sparse
+from mercer._runtime.rows import Data
 from mercer._runtime.state import State
 from mercer._runtime.validation import flag, positive_integer
 from mercer.maps._documentation import SIGNS, documented
 from mercer.maps.members import Endless
-from mercer.maps.products import Form, Groups, form_of_signs
 
-__all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
+__all__ = ["RandomPerceptron"]
 
-# Cuts by a plane or a threshold: below(X) says for rows X and each feature on which side they are.
+# Cuts by a plane: below(X) says for rows X and each feature on which side they are.
 Cuts = Callable[[Any], NDArray[np.bool_]]
 
 _CHUNK_BYTES = 4 * 2**20  # bytes of a chunk of rows, which is read several times: cache size
@@ -221,245 +219,3 @@ class RandomPerceptron(Signs):
             return places < thresholds
 
         return below
-
-
-class _Trees(Signs):
-    """Features that change sign at every threshold of theirs that a point passes.
-
-    A threshold is at one input, chosen with probability proportional to its weight times its range
-    in the training data, uniform in that range.
-    """
-
-    low_: NDArray[np.float64]
-    high_: NDArray[np.float64]
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        state, d = State(self), self.n_features_in_
-        low, high = state.array("low_", (d,), "d"), state.array("high_", (d,), "d")
-        state.check("high_", "be nowhere below low_", (low <= high).all())
-
-    def _box(self) -> tuple[bytes, ...]:
-        return self.low_.tobytes(), self.high_.tobytes()
-
-    def bytes_per_row(self, dtype: DTypeLike) -> float:
-        return super().bytes_per_row(dtype) + 10.0 * self.n_features_out_
-
-    def parameters(
-        self, columns: ArrayLike
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Depths (b,), inputs and thresholds (b, deepest) of some columns, made from the key.
-
-        Column j is positive where an even number of the first ``depths[j]`` comparisons
-        ``x[inputs[j, i]] < thresholds[j, i]`` hold.
-        """
-        streams = Streams(self.key_, np.asarray(columns))
-        depths = self._depths(streams)
-        deepest = int(depths.max(initial=0))
-        edges = np.cumsum(self._weights * (self.high_ - self.low_))
-        if edges[-1] > 0:
-            edges /= edges[-1]
-        else:  # constant data: all points are on one side
-            edges = np.ones_like(edges)
-        inputs = np.searchsorted(edges, streams.uniform(deepest, Slot.COORDINATE))
-        place = streams.uniform(deepest, Slot.THRESHOLD)
-        return depths, inputs, self.low_[inputs] + (self.high_ - self.low_)[inputs] * place
-
-    @property
-    def _weights(self) -> NDArray[np.float64]:
-        return np.ones(self.n_features_in_)
-
-    def _depths(self, streams: Streams) -> NDArray[np.int64]:
-        raise NotImplementedError
-
-    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> Form:
-        depths, inputs, thresholds = self.parameters(places)
-        return form_of_signs(inputs, thresholds, depths, self._entry * coef, groups)
-
-    def _cuts(self, columns: NDArray[np.int64]) -> Cuts:
-        depths, inputs, thresholds = self.parameters(columns)
-        order = np.argsort(-depths, kind="stable")  # those that have a t-th threshold come first
-        counts = np.searchsorted(-depths[order], -np.arange(inputs.shape[1]), side="left")
-        thresholds = np.ascontiguousarray(thresholds[order].T)
-        used, inputs = np.unique(inputs[order].T, return_inverse=True)
-
-        def below(X: Matrix) -> NDArray[np.bool_]:
-            X = X[:, used].toarray() if is_sparse(X) else X[:, used]
-            X = np.ascontiguousarray(X.T)
-            limits = _rounded_up(thresholds, X.dtype)
-            odd = np.zeros((len(order), X.shape[1]), dtype=bool)
-            for level, count in enumerate(counts):
-                odd[:count] ^= X[inputs[level, :count]] < limits[level, :count, None]
-            out = np.empty((X.shape[1], len(order)), dtype=bool)
-            out[:, order] = odd.T
-            return out
-
-        return below
-
-
-@documented(SIGNS)
-@dataclass(eq=False, repr=False)
-class RandomStump(_Trees):
-    """Sides of random thresholds on random inputs as features: +1 or -1, over ``sqrt(D)``.
-
-    An input is chosen with probability proportional to its range in the training data, a threshold
-    uniformly in that range; the feature is the sign of ``x_j - a``, +1 for zero. Inner products
-    estimate the stump kernel ``k(x, y) = 1 - 2 |x - y|_1 / w``, w the sum of the ranges, with
-    variance ``(1 - k**2) / n_components``. Inputs outside their range are clipped to it.
-
-    Parameters
-    ----------
-    {n_components, scale, random_state, n_jobs}
-
-    Attributes
-    ----------
-    {n_features_out_}
-    kernel_ : mercer.kernels.Stump
-        Fitted kernel, with the ranges as numbers.
-    {low_}
-    key_ : int
-        Key of the random numbers: with the ranges it determines all thresholds.
-
-    Raises
-    ------
-    {ValueError}
-
-    References
-    ----------
-    {Lin}
-
-    Examples
-    --------
-    >>> from mercer.maps import RandomStump
-    >>> X = [[0.0, 5.0], [1.0, 5.0]]
-    >>> RandomStump(n_components=3, scale=False, random_state=0).fit_transform(X)
-    array([[-1., -1., -1.],
-           [ 1.,  1.,  1.]])
-    """
-
-    n_components: int = 1000
-
-    def _fit_kernel(self, X: Data) -> None:
-        self.kernel_ = kernels.Stump().resolve(X)
-
-    def _check_state(self) -> None:
-        State(self).instance("kernel_", kernels.Stump)
-        super()._check_state()
-
-    @property
-    def low_(self) -> NDArray[np.float64]:  # type: ignore[override]
-        return self.kernel_.low
-
-    @property
-    def high_(self) -> NDArray[np.float64]:  # type: ignore[override]
-        return self.kernel_.high
-
-    def _depths(self, streams: Streams) -> NDArray[np.int64]:
-        return np.ones(len(streams), dtype=np.int64)
-
-    def _bytes_of_cuts(self) -> float:
-        return 64.0
-
-
-@documented(SIGNS)
-@dataclass(eq=False, repr=False)
-class RandomTree(_Trees):
-    """Signs of the leaves of random trees as features: +1 or -1, over ``sqrt(n_components)``.
-
-    A tree is the product of a Poisson number of random stumps (see :class:`RandomStump`), so that
-    leaves on two sides of a threshold have opposite signs. With the mean number ``gamma * w / 2``,
-    w the sum of the inputs' ranges, inner products estimate the Laplacian kernel
-    ``k(x, y) = exp(-gamma * |x - y|_1)`` with variance ``(1 - k**2) / n_components``. Inputs
-    outside their range are clipped to it. A feature takes one comparison per stump: outliers widen
-    the ranges and make the map slower, not more accurate.
-
-    Parameters
-    ----------
-    gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Factor of the distance in the Laplacian kernel, > 0; an array has one factor per input.
-    {n_components, scale, random_state, n_jobs}
-
-    Attributes
-    ----------
-    {n_features_out_}
-    kernel_ : mercer.kernels.Laplacian
-        Fitted kernel, with its ``gamma`` as a number.
-    depth_ : float
-        Mean number of stumps of a tree.
-    {low_}
-    key_ : int
-        Key of the random numbers: with gamma and the ranges it determines all trees.
-
-    Raises
-    ------
-    ValueError, TypeError
-        At ``fit``, if a parameter is invalid, or if trees would be deeper than 10 000 stumps.
-
-    References
-    ----------
-    {Lin}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.maps import RandomTree
-    >>> X = np.random.default_rng(0).uniform(size=(50, 3))
-    >>> fitted = RandomTree(gamma=1.0, n_components=20_000, random_state=0).fit(X)
-    >>> Z = fitted.transform(X)
-    >>> bool(abs(Z @ Z.T - fitted.kernel_(X)).max() < 0.05)
-    True
-    """
-
-    gamma: float | ArrayLike | str = "scale"
-    n_components: int = 1000
-
-    default_kernel: ClassVar[str] = "laplacian"
-    _deepest: ClassVar[float] = 10_000.0
-
-    def stated_kernel(self) -> kernels.Kernel:
-        return kernels.Laplacian(self.gamma)
-
-    def _fit_kernel(self, X: Data) -> None:
-        self.kernel_ = self._resolved_kernel(X)
-        box = kernels.Stump().resolve(X)
-        self.low_, self.high_ = box.low, box.high
-        if not self.depth_ <= self._deepest:
-            raise ValueError(
-                f"gamma must be small enough for trees of at most {self._deepest:.0f} stumps on "
-                f"average; {self.kernel_!r} on inputs of these ranges needs {self.depth_:.3g}."
-            )
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        state = State(self)
-        state.instance("kernel_", kernels.Stationary).input_scale(self.n_features_in_)
-        self._check_depth()
-
-    def _check_depth(self) -> None:
-        """Refuse trees so deep that their thresholds would take all memory."""
-        rule = f"be at most {self._deepest:.0f}"
-        State(self).check("depth_", rule, self.depth_ <= self._deepest)
-
-    @property
-    def depth_(self) -> float:
-        return float(self._weights @ (self.high_ - self.low_)) / 2.0
-
-    @property
-    def _weights(self) -> NDArray[np.float64]:
-        return self.kernel_.input_scale(self.n_features_in_)
-
-    def _depths(self, streams: Streams) -> NDArray[np.int64]:
-        self._check_depth()
-        uniform = streams.uniform(1, Slot.DEPTH)[:, 0]
-        return poisson.ppf(uniform, self.depth_).astype(np.int64)
-
-    def _bytes_of_cuts(self) -> float:
-        return 64.0 * (1.0 + self.depth_ + 6.0 * self.depth_**0.5)
-
-
-def _rounded_up(limits: NDArray[np.float64], dtype: DTypeLike) -> NDArray:
-    """In ``dtype``, so that ``x < limit`` is true of the same x of that type as before."""
-    rounded = limits.astype(dtype)
-    short = rounded < limits
-    rounded[short] = np.nextafter(rounded[short], rounded.dtype.type(np.inf))
-    return rounded

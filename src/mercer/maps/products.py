@@ -21,7 +21,6 @@ __all__ = [
     "form_of_boxes",
     "form_of_cosines",
     "form_of_kernel",
-    "form_of_signs",
     "linear_form",
 ]
 
@@ -151,35 +150,6 @@ def form_of_cosines(
         return out
 
     return [Products(turned, factors)]
-
-
-def form_of_signs(
-    inputs: NDArray[np.int64],
-    thresholds: NDArray[np.float64],
-    depths: NDArray[np.int64],
-    coef: NDArray,
-    groups: Groups,
-) -> Form:
-    """The form of random trees: products of -1 for every threshold that a row is below.
-
-    Feature i compares ``depths[i]`` inputs with thresholds, the first of ``inputs[i]`` and
-    ``thresholds[i]``.
-    """
-    group_of = np.empty(1 + max(int(columns.max()) for columns in groups), dtype=np.int64)
-    for j, columns in enumerate(groups):
-        group_of[columns] = j
-    levels = [np.flatnonzero(level < depths) for level in range(inputs.shape[1])]
-
-    def factors(rows: Any) -> NDArray:
-        rows = _dense(rows)
-        out = np.ones((len(groups), len(rows), len(depths)))
-        for level, used in enumerate(levels):
-            column = inputs[used, level]
-            below = rows[:, column] < thresholds[used, level]
-            out[group_of[column], :, used] *= np.where(below, -1.0, 1.0).T
-        return out
-
-    return [Products(coef, factors)]
 
 
 def form_of_boxes(

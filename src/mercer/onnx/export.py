@@ -54,8 +54,8 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     ImportError
         If onnx is not installed, or skl2onnx for steps of other packages.
     ValueError
-        If ONNX cannot express the model (texts, callables as kernels, random trees and planes), the
-        model is one of unlabelled rows, or it is larger than 2 GB.
+        If ONNX cannot express the model (texts, callables as kernels, random planes), the model is
+        one of unlabelled rows, or it is larger than 2 GB.
 
     Examples
     --------

@@ -53,7 +53,16 @@ _TRUSTED_MODULES = (
 )
 
 # Classes of earlier versions that are gone, and the last version that reads them.
-_LEFT = {"mercer.kernels.smooth.Smooth": "0.3.0"}
+_LEFT = dict.fromkeys(
+    (
+        "mercer.kernels.ensembles.Stump",
+        "mercer.kernels.smooth.Smooth",
+        "mercer.maps.compact.CompactFeatures",
+        "mercer.maps.ensembles.RandomStump",
+        "mercer.maps.ensembles.RandomTree",
+    ),
+    "0.3.0",
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ on a new figure, and keeps data and artists. Where those of scikit-learn serve t
 from mercer.plots.base import save_figure
 from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
 from mercer.plots.choice import SearchDisplay, choice_figure
-from mercer.plots.collisions import CollisionsDisplay, collisions_figure
 from mercer.plots.compare import compare_figure
 from mercer.plots.convergence import ConvergenceDisplay
 from mercer.plots.explanation import write_explanation
@@ -22,7 +21,6 @@ from mercer.plots.shapley import ShapleyDisplay
 
 __all__ = [
     "CalibrationDisplay",
-    "CollisionsDisplay",
     "ConvergenceDisplay",
     "CoverageDisplay",
     "ImportanceDisplay",
@@ -32,7 +30,6 @@ __all__ = [
     "SearchDisplay",
     "ShapleyDisplay",
     "choice_figure",
-    "collisions_figure",
     "compare_figure",
     "save_figure",
     "write_explanation",

@@ -14,24 +14,19 @@ from mercer.problem import Problem
 from mercer.solvers.async_svrg import AsyncSVRG, step_bounds
 from mercer.solvers.base import Result, Solver, TraceRow
 from mercer.solvers.block import BlockCoordinateDescent
-from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateDescent, path
 from mercer.solvers.direct import Cholesky, LeftOut, leave_one_out
 from mercer.solvers.doubly import DoublySGD, Expansion
-from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
+from mercer.solvers.dual import BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.row_newton import RowNewton, newton_for
 from mercer.solvers.smoothing import Smoothing
 from mercer.solvers.working_set import Selection, Stream, WorkingSet, polished
 
 __all__ = [
-    "AsyncGreedyCD",
     "AsyncSVRG",
-    "BestOfSome",
-    "BestStump",
     "BlockCoordinateDescent",
-    "Boosting",
     "BoxDual",
     "Cholesky",
     "ConjugateGradient",
@@ -42,7 +37,6 @@ __all__ = [
     "LeftOut",
     "NewtonCG",
     "PairwiseCD",
-    "Perceptrons",
     "Result",
     "RowNewton",
     "Selection",

@@ -21,7 +21,7 @@ class DeviceFeatures(DeviceTiles):
     """The features of a base, a design (n, p), times a matrix (p, D), made and held on a device.
 
     Whitened landmarks are the kernel against landmarks times their normalization, the features of
-    ``SubspaceEmbedding`` and ``CompactFeatures`` those of a base times a projection. Features are
+    ``SubspaceEmbedding`` those of a base times a projection. Features are
     made once where they fit into half of the free memory, else in every product; the base's are in
     its own dtype.
     """

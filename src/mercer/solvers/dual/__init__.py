@@ -2,11 +2,9 @@
 
 from mercer.solvers.dual.base import DualResult, DualSolver, DualState, Machine
 from mercer.solvers.dual.box import BoxDual
-from mercer.solvers.dual.greedy import AsyncGreedyCD
 from mercer.solvers.dual.pairs import PairwiseCD
 
 __all__ = [
-    "AsyncGreedyCD",
     "BoxDual",
     "DualResult",
     "DualSolver",

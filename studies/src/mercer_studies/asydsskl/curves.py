@@ -17,9 +17,10 @@ from mercer.losses import Logistic, Squared
 from mercer.maps import RandomFourier
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import AsyncGreedyCD, DoublySGD, PairwiseCD, Selection, polished
+from mercer.solvers import DoublySGD, PairwiseCD, Selection, polished
 from mercer.solvers.dual.base import DualSolver, DualState
 from mercer_studies.asydsskl.data import Chosen, Loaded, Subset, error_of, score_of
+from mercer_studies.asydsskl.greedy import AsyncGreedyCD
 from mercer_studies.asydsskl.machines import (
     EPSILON,
     SPARSE,

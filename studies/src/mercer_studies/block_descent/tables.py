@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mercer.diagnostics import epoch_cost, kernel_bytes
 from mercer_studies.block_descent.figures import PHASES, error_at
 from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_OF, PAPER_DATA, SAID
 from mercer_studies.block_descent.scaling_figures import table as scaling_table
+from mercer_studies.costs import epoch_cost, kernel_bytes
 from mercer_studies.measures import milliseconds, or_dash
 from mercer_studies.page import Table, table
 from mercer_studies.queries import Record, by_data, full_name, is_regression, of_task

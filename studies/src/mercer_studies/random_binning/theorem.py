@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.diagnostics import collisions
 from mercer.kernels import Laplacian
 from mercer.losses import Squared
 from mercer.maps import RandomBinning
 from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent, Stream, WorkingSet
+from mercer_studies.random_binning.collisions import collisions
 from mercer_studies.random_binning.data import Loaded
 from mercer_studies.sparse_features import exact
 

@@ -9,7 +9,7 @@ from math import ceil, log2
 import numpy as np
 
 from mercer._runtime.validation import positive_integer
-from mercer.diagnostics import epoch_cost
+from mercer_studies.costs import epoch_cost
 
 WORD = 8  # bytes of a number in double precision, in which the cost model counts
 
@@ -57,8 +57,8 @@ class SimulatedBlock:
 def broadcast_words(machines: int, rows: int, inputs: int, block_size: int) -> float:
     """Numbers that the cost model has for sending the rows of one block to all machines.
 
-    ``block_size * inputs * log2(machines)``, from :func:`mercer.diagnostics.epoch_cost` of the full
-    kernel. ``rows``: of each machine; at least ``block_size`` in all.
+    ``block_size * inputs * log2(machines)``, from ``costs.epoch_cost`` of the full kernel.
+    ``rows``: of each machine; at least ``block_size`` in all.
     """
     n = rows * machines
     size = {"block_size": block_size, "n_inputs": inputs, "n_machines": machines}

@@ -11,7 +11,8 @@ from mercer.compare.metrics import scores
 from mercer.losses import SquaredHinge
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import Boosting, CoordinateDescent, Perceptrons, Selection, Stream, WorkingSet
+from mercer.solvers import CoordinateDescent, Selection, Stream, WorkingSet
+from mercer_studies.sparse_features.boosting import Boosting, Perceptrons
 from mercer_studies.sparse_features.data import Loaded, Subset, feature_map
 from mercer_studies.sparse_features.fits import expansion, kernel_machine
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mercer.compare.methods import Method
+from mercer.maps import FeatureMap
 from mercer_studies.independent_blocks import BLOCKS
+from mercer_studies.tefm.compact import CompactFeatures
 from mercer_studies.tefm.data import Source
 
 FIGURES = (1, 2, 3)
@@ -22,6 +25,19 @@ VARIANTS = ("tefm-g0",)
 """Variants of theirs, for the kernel matrix alone."""
 
 _PAIRS = {"form": "pair"}
+
+
+class _Compact(Method):
+    """Compact features, a map of the studies."""
+
+    def feature_map(self, kernel: str | None, gamma: Any, size: int | None) -> FeatureMap:
+        gamma = "scale" if gamma is None else gamma
+        return CompactFeatures(n_components=size or 256, kernel=kernel, gamma=gamma)
+
+    def cost(self, size: int | None, n: int, d: int, k: int) -> float:
+        return super().cost(4 * (size or d), n, d, k)  # the base has four times the columns
+
+
 _GAUSSIAN = (KERNEL,)
 
 METHODS = {
@@ -31,7 +47,7 @@ METHODS = {
         Method(
             "quasi", "Quasi", _GAUSSIAN, map_name="fourier", settings={**_PAIRS, "sampling": "qmc"}
         ),
-        Method("comp", "Comp", _GAUSSIAN, map_name="compact"),
+        _Compact("comp", "Comp", _GAUSSIAN),
         Method("fastfood", "Ffood", _GAUSSIAN, map_name="fastfood", settings=_PAIRS),
         Method("tefm-g", "TEFM-G", _GAUSSIAN, map_name="tefm", settings={"power": 1}),
         Method("tefm-s", "TEFM-S", _GAUSSIAN, map_name="tefm", settings={"sketch": "srht"}),

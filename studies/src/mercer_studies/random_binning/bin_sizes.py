@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._runtime.validation import name_from
-from mercer.diagnostics import Collisions, collisions
 from mercer.plots.base import AIDS, ORANGE, Display, dress, new_figure, thousands
+from mercer_studies.random_binning.collisions import Collisions, collisions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ class CollisionsDisplay(Display):
     Parameters
     ----------
     collisions : Collisions
-        Counts of rows per bin, from :func:`mercer.diagnostics.collisions`.
+        Counts of rows per bin, from ``random_binning.collisions``.
 
     Attributes
     ----------
@@ -43,7 +43,6 @@ class CollisionsDisplay(Display):
     --------
     >>> import numpy as np
     >>> from mercer import KernelRegressor
-    >>> from mercer.plots import CollisionsDisplay
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> model = KernelRegressor("binning", n_components=16, random_state=0).fit(X, X[:, 0])
     >>> CollisionsDisplay.from_estimator(model).ax_.get_xlabel()
@@ -53,7 +52,7 @@ class CollisionsDisplay(Display):
     def __init__(self, collisions: Collisions):
         if not isinstance(collisions, Collisions):
             raise TypeError(
-                "collisions must be what mercer.diagnostics.collisions returns; got "
+                "collisions must be what mercer_studies.random_binning.collisions returns; got "
                 f"{type(collisions).__name__}."
             )
         self.collisions = collisions
@@ -116,7 +115,7 @@ def collisions_figure(collisions: Collisions) -> Figure:
     Parameters
     ----------
     collisions : Collisions
-        Counts of rows per bin, from :func:`mercer.diagnostics.collisions`. The title has the share
+        Counts of rows per bin, from ``random_binning.collisions``. The title has the share
         of unseen bins, if it was counted.
 
     Raises
@@ -133,11 +132,10 @@ def collisions_figure(collisions: Collisions) -> Figure:
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer import diagnostics
     >>> from mercer.maps import RandomBinning
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> map_ = RandomBinning(n_components=16, random_state=0).fit(X)
-    >>> figure = collisions_figure(diagnostics.collisions(map_))
+    >>> figure = collisions_figure(collisions(map_))
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['rows in a bin', 'simultaneous updates τ']
     """

@@ -69,7 +69,7 @@ class AsyncGreedyCD(DualSolver):
     --------
     >>> import numpy as np
     >>> from mercer.kernels import Gaussian
-    >>> from mercer.solvers import AsyncGreedyCD, BoxDual
+    >>> from mercer.solvers import BoxDual
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = np.where(np.hypot(*X.T) < 1, 1.0, -1.0)
     >>> result = AsyncGreedyCD(tol=1e-6, n_jobs=1).solve(BoxDual.hinge(y), Gaussian(1.0), X)

@@ -55,7 +55,7 @@ class CompactFeatures(Nested):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.maps import CompactFeatures, IdentityMap
+    >>> from mercer.maps import IdentityMap
     >>> X = np.random.default_rng(0).normal(size=(2, 4000))
     >>> Z = CompactFeatures(IdentityMap(), n_components=1000, random_state=0).fit_transform(X)
     >>> bool(abs(Z[0] @ Z[0] / (X[0] @ X[0]) - 1) < 0.1)

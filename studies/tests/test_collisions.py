@@ -1,7 +1,5 @@
 """Collision statistics and the speed-up they promise, against their definitions."""
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,8 +7,12 @@ from sklearn.exceptions import NotFittedError
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.designs import Binned, Dense
-from mercer.diagnostics import asymptotic_speedup, collisions, predicted_speedup
 from mercer.maps import Nystroem, RandomBinning
+from mercer_studies.random_binning.collisions import (
+    asymptotic_speedup,
+    collisions,
+    predicted_speedup,
+)
 
 
 def points(n=300, d=3, seed=0):
@@ -219,10 +221,6 @@ def test_speedup_of_a_fit_is_that_of_its_columns():
 def test_numbers_out_of_range_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_examples(check_examples):
-    check_examples(importlib.import_module("mercer.diagnostics.collisions"))
 
 
 def test_what_is_no_number_is_refused_with_its_name():

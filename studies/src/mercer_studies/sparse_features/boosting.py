@@ -16,7 +16,7 @@ from mercer._runtime.validation import float_type, name_from, positive_integer, 
 from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
 from mercer.maps.members import FeatureSequence, feature_sequence
-from mercer.solvers.working_set import WorkingSet
+from mercer.solvers import WorkingSet
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -29,7 +29,7 @@ __all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]
 class Boosting(WorkingSet):
     """Working set that grows by one feature per round: the best one that its source finds.
 
-    It is a :class:`WorkingSet` with a source that uses the derivatives of the loss:
+    It is a :class:`~mercer.solvers.WorkingSet` with a source that uses the derivatives of the loss:
     :class:`Perceptrons`, :class:`BestStump` or :class:`BestOfSome`. The search ends when the
     feature found would get weight zero: the model is then optimal among the features of the source.
 
@@ -57,8 +57,8 @@ class Boosting(WorkingSet):
     >>> from mercer import losses, penalties, problem, solvers
     >>> X = np.linspace(-3, 3, 200)[:, None]
     >>> given = {"y": np.sign(X[:, 0]), "loss": losses.Squared(), "penalty": penalties.L1(0.01)}
-    >>> boosting = solvers.Boosting(solvers.CoordinateDescent(tol=1e-6), max_rounds=5)
-    >>> selection = boosting.solve(solvers.BestStump(X), lambda Z: problem.Problem(Z, **given))
+    >>> boosting = Boosting(solvers.CoordinateDescent(tol=1e-6), max_rounds=5)
+    >>> selection = boosting.solve(BestStump(X), lambda Z: problem.Problem(Z, **given))
     >>> selection.n_active
     1
     """

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.diagnostics import costs, epoch_cost, kernel_bytes
-
-
-def test_examples(check_examples):
-    check_examples(costs)
+from mercer_studies.costs import epoch_cost, kernel_bytes
 
 
 def test_the_kernel_matrices_of_the_paper_are_as_large_as_it_says():
