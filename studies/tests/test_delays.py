@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.designs import Binned, Dense, Sparse, Weighted
+from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import Huber, Logistic, SmoothHinge, Squared, SquaredHinge
 from mercer.penalties import L1, ElasticNet
 from mercer.problem import Problem
@@ -93,7 +93,6 @@ def designs(rng):
         Dense(Z),
         Sparse(sparse.csr_array(thin)),
         Binned(codes, offsets, 0.4, missing=True),
-        Weighted(codes, rng.random(codes.shape), offsets),
     ]
 
 
