@@ -239,7 +239,7 @@ def test_features_are_those_of_the_processor(name, dtype, rng):
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg"])
-@pytest.mark.parametrize("name", ["tefm", "compact of binning"])
+@pytest.mark.parametrize("name", ["tefm"])
 def test_models_of_features_are_those_of_the_processor(name, solver, rng):
     X, new = rng.normal(size=(400, 3)), rng.normal(size=(50, 3))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
