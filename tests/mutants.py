@@ -193,11 +193,11 @@ MUTANTS = [
         "sign = np.concatenate([np.full(n, 1.0 / n), np.full(m, -1.0 / n)])",
         ("statistics",),
     ),
-    Mutant(  # neighbours of an entry, without itself
-        "diagnostics/collisions.py",
-        "overlap = (nonzeros - 1) / np.maximum(columns - 1, 1)",
-        "overlap = nonzeros / np.maximum(columns - 1, 1)",
-        ("diagnostics", "plots/test_plots_collisions.py"),
+    Mutant(  # norm of the error of a kernel matrix
+        "diagnostics/kernel_error.py",
+        "return float(np.sqrt(size)), float(np.sqrt(distance))",
+        "return float(np.sqrt(size)), float(distance)",
+        ("diagnostics",),
     ),
     Mutant(  # digest of a member
         "persistence/manifest.py",

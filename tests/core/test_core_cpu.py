@@ -39,7 +39,7 @@ def test_an_unknown_level_is_refused_at_import():
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="levels are of x86-64")
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="needs the sources")
 @pytest.mark.skipif(not (shutil.which("c++") and shutil.which("nm")), reason="needs a compiler")
-@pytest.mark.parametrize("part", ["exact", "dense", "weighted", "kernels", "factor"])
+@pytest.mark.parametrize("part", ["exact", "dense", "kernels", "factor"])
 def test_the_loops_of_a_level_share_no_symbol_with_others(part, tmp_path):
     """A weak symbol of one level could be linked in place of another level's."""
     flags = ["-std=c++20", "-O0", "-fno-exceptions", "-march=x86-64-v4", "-DMERCER_LEVEL=v4", "-c"]

@@ -232,7 +232,7 @@ def test_a_model_without_a_calibration_has_no_probabilities(kind):
     assert kind.predict_proba.__doc__.startswith("Probabilities of the classes")
 
 
-@pytest.mark.parametrize("name", ["KernelRegressor", "DualKernelSVC", "LocalKernelClassifier"])
+@pytest.mark.parametrize("name", ["KernelRegressor", "LocalKernelClassifier"])
 def test_fit_refuses_a_random_state_that_it_does_not_use(name):
     model = getattr(mercer, name)(random_state="a")
     with pytest.raises(TypeError, match="random_state must be an integer"):
