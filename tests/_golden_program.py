@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 # Before NumPy and the core are loaded: they choose their kernels then.
@@ -170,13 +171,23 @@ def cases() -> dict[str, Callable[[], tuple[Any, Any]]]:
     }  # fmt: skip
 
 
+def _processor() -> list[str]:
+    """Maker and model: sizes of caches may change the order of sums. Empty if not told."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return []
+    names = "vendor_id", "cpu family", "model\t"
+    return [line.split(":")[1].strip() for line in lines if line.startswith(names)]
+
+
 def environment() -> dict[str, Any]:
     """Versions and the kernels in use: equal ones compute equal bits."""
     blas = sorted({str(each.get("architecture")) for each in threadpool_info()})
     core = _core.cpu_info()["used"]
     heard = [name for name in __cpu_dispatch__ if __cpu_features__[name]]
     libraries = {name: version(name) for name in LIBRARIES}
-    return libraries | {"blas": blas, "core": core, "dispatch": heard}
+    return libraries | {"blas": blas, "core": core, "dispatch": heard} | {"processor": _processor()}
 
 
 def record(make: Callable[[], tuple[Any, Any]]) -> dict[str, Any]:
