@@ -16,6 +16,7 @@ from mercer import (
     datasets,
     persistence,
 )
+from mercer.engines.files import InFiles
 from mercer.maps.grafting import grafted, top_of_tree
 from mercer.maps.partition import forest, grown, grown_in_core
 from mercer.solvers.forest import Part
@@ -290,6 +291,22 @@ def test_an_interrupt_leaves_whole_trees_or_means(after, fit_intercept, folder, 
     else:
         assert score > 0.9
         assert model.optimality_ < 1e-3
+
+
+def test_an_interrupt_while_a_solved_node_is_dropped_leaves_means_for_the_others(monkeypatch):
+    X, y = waves(N)
+    memory(monkeypatch)
+    drop = InFiles.done
+
+    def stop(engine, number):
+        drop(engine, number)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(InFiles, "done", stop)
+    model = LocalKernelRegressor(**SETTINGS)
+    with pytest.raises(KeyboardInterrupt, match="the trees finished so far"):
+        model.fit(X, y)
+    assert model.score(X, y) > 0
 
 
 def test_an_interrupt_before_the_first_leaf_leaves_no_model_and_no_files(folder, monkeypatch):

@@ -30,7 +30,10 @@ class Moments:
 
     @classmethod
     def of(cls, X: Any, weights: NDArray | None = None) -> Moments:
-        """Moments of at least one row of an array, CSR or prepared rows, by weights (n,)."""
+        """Moments of the rows of an array, CSR or prepared rows, by weights (n,).
+
+        A ValueError if there is no row.
+        """
         width = 8.0 / X.dtype.itemsize * bytes_per_row(X)
         total: Moments | None = None
         for part in row_chunks(X.shape[0], _WORKING_COPIES * width):
@@ -38,7 +41,8 @@ class Moments:
             x = X[part]
             piece = _of_sparse(x, w) if is_sparse(x) else _of_dense(x, w)
             total = piece if total is None else total + piece
-        assert total is not None
+        if total is None:
+            raise ValueError("X must have at least one row; it has none.")
         return total
 
     def __add__(self, other: Moments) -> Moments:

@@ -51,7 +51,7 @@ class FarRows:
         raise NotImplementedError
 
     def recoded(self, step: Callable[[NDArray], NDArray]) -> FarRows:
-        """The same rows, whose targets pass through ``step`` where they are."""
+        """Rows whose targets pass through ``step`` on the machines that have them."""
         raise NotImplementedError
 
     def checked_for(self, estimator: Any, reset: bool) -> FarRows:
@@ -191,7 +191,7 @@ def is_far(X: Any) -> bool:
 
 
 def recoded(X: Any, step: Callable[[NDArray], NDArray]) -> Any:
-    """Rows for a fit to ``step(y)``: rows of other machines have their y there."""
+    """Rows for a fit to ``step(y)``; rows on other machines transform their own y."""
     if isinstance(X, FarRows):
         return X.recoded(step)
     return X._with(data=X.data.recoded(step)) if is_far(X) else X

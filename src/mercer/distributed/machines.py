@@ -20,11 +20,10 @@ from mercer.distributed.kernel_products import has_room_for_rows
 from mercer.distributed.parts import Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteDesign, RemoteProblem
 from mercer.distributed.run import Run
-from mercer.distributed.statistics import moments_of
 from mercer.engines.engine import Engine
 from mercer.engines.memory import Memory
 from mercer.engines.rows import RowsByNumber
-from mercer.engines.shards import Shard, gathered, summed
+from mercer.engines.shards import Shard, gathered, moments_of, summed
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler, checked_scaler
 from mercer.losses import Loss
 from mercer.maps import FeatureMap

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mercer._runtime.moments import Moments
-from mercer.engines.shards import Shard
+from mercer.engines.shards import Shard, moments_of
 
-__all__ = ["Summary", "moments_of", "summary_of"]
-
-
-def moments_of(shard: Shard) -> Moments | None:
-    """Moments of the columns of a checked shard; None for no rows."""
-    return Moments.of(shard.X, shard.weights) if len(shard) else None
+__all__ = ["Summary", "summary_of"]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._runtime.moments import Moments
 from mercer.engines.engine import Engine
 from mercer.engines.memory import Memory
 
-__all__ = ["NumberedRows", "Shard", "add", "gathered", "summed"]
+__all__ = ["NumberedRows", "Shard", "add", "gathered", "moments_of", "summed"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ def summed(engine: Engine, function: Callable[..., Any], *args: Any) -> Any:
     """The sum of ``function(shard, *args)`` over the shards: numbers, arrays or tuples of them."""
     handles = engine.each(_of_shard, function, *args)
     return engine.fetch([engine.total(handles, add)])[0]
+
+
+def moments_of(shard: Shard) -> Moments | None:
+    """Moments of the columns of a checked shard; None for no rows."""
+    return Moments.of(shard.X, shard.weights) if len(shard) else None
 
 
 def _of_shard(memory: Memory, number: int, shard: Shard, function: Any, *args: Any) -> Any:

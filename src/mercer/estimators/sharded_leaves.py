@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer._runtime.arrays import available_memory
-from mercer._runtime.moments import Moments
 from mercer.engines.memory import Memory
 from mercer.engines.rows import RowsByNumber
-from mercer.engines.shards import NumberedRows, Shard, gathered, summed
+from mercer.engines.shards import NumberedRows, gathered, moments_of, summed
 from mercer.estimators.preprocessing import Preprocessing, Rows, checked_scaler, with_resolved_gamma
 from mercer.estimators.selection import held_out
 from mercer.estimators.targets import Target
@@ -47,8 +46,7 @@ class ShardedLeaves:
     """
 
     def __init__(self, rows: Rows, target: Target, scale: bool, is_rough: bool):
-        self.given, self.rows, self.target = rows.X, rows, target
-        self.stack = ExitStack()
+        self.rows, self.target = rows, target
         X = rows.X
         far = X.data if X.index is None else X.data.taken(X.index)
         weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)
@@ -58,7 +56,7 @@ class ShardedLeaves:
             shards = made.enter_context(
                 closing(far.numbered(steps, X[:1], target, rows.target.shape[1:], weights))
             )
-            moments = summed(shards, _moments_of)
+            moments = summed(shards, moments_of)
             self.scaler = checked_scaler(
                 moments.standard_scaler(weights is not None), X.dtype, scale
             )
@@ -77,7 +75,7 @@ class ShardedLeaves:
         """The map with a ``gamma`` in numbers for the scaled rows."""
         kernel: Any = map_.stated_kernel()
         if isinstance(getattr(kernel, "gamma", None), str) and kernel.gamma == "scale":
-            return map_.state_kernel(kernel.scaled_to(summed(self.shards, _moments_of)))
+            return map_.state_kernel(kernel.scaled_to(summed(self.shards, moments_of)))
         return with_resolved_gamma(map_, self.X.prepared(None), self.rows.weights)
 
     def forest(self, map_: Any, loss: Loss, alphas: Sequence[float], how: dict[str, Any]) -> Forest:
@@ -121,10 +119,6 @@ class ShardedLeaves:
 
 
 # -- on workers ------------------------------------------------------------------------------------
-
-
-def _moments_of(shard: Shard) -> Moments | None:
-    return Moments.of(shard.X, shard.weights) if len(shard) else None
 
 
 def _scaled(

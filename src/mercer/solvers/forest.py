@@ -125,8 +125,8 @@ class Part:
         Numbers of the rows of the leaves, and how many there are in each.
     coef : ndarray of shape (q, len(order), k)
     constants : ndarray of shape (q, n_leaves, k)
-    rows : ndarray of shape (len(order), d) or None
-        The rows themselves, where a model keeps them leaf by leaf.
+    rows : ndarray of shape (len(order), d)
+        Rows of the leaves where a model keeps them leaf by leaf, else of shape (0, d).
     answers : ndarray of shape (q, m, k) or None
         Answers to the held-out rows ``asked``, times their shares.
     """
@@ -138,7 +138,7 @@ class Part:
     constants: NDArray
     optimality: NDArray[np.float64]
     n_iter: int
-    rows: NDArray | None = None
+    rows: NDArray
     asked: NDArray[np.int64] | None = None
     answers: NDArray[np.float64] | None = None
 
@@ -219,7 +219,7 @@ class Forest:
     shards : Engine
         Of ``NumberedRows``.
     rows : matrix
-        The same rows, read by their numbers.
+        Rows of all shards, read by their numbers.
     map : LocalKernel
         Not fitted, with a ``gamma`` in numbers.
     loss : Loss
@@ -348,8 +348,10 @@ class Forest:
                 self.n_iter = max(self.n_iter, part.n_iter)
                 if part.asked is not None and part.answers is not None:
                     self.held.append((part.asked, part.answers))
-                nodes.done(len(self.tree))
                 self.tree.append(part.partition)
+                nodes.done(
+                    len(self.tree) - 1
+                )  # last: an interruption asks for nodes not in the tree
             yield
 
     # -- what is solved ------------------------------------------------------------------------
@@ -474,7 +476,7 @@ def _solve(memory: Memory, number: int, node: Node, plan: _Plan, tree: int, plac
         solution.coef[:, count:],
         solution.optimality,
         solution.n_iter,
-        node.X[members.order] if plan.keeps_rows else None,
+        node.X[members.order] if plan.keeps_rows else node.X[:0],
         node.asked_numbers,
         answers,
     )

@@ -116,7 +116,6 @@ class _Kept:
 
     def add(self, part: Part) -> None:
         n = self.n_rows
-        assert part.rows is not None
         self.landmarks.append(part.rows)
         self.order.append(np.arange(n, n + len(part.order)))
         self.coef.append(part.coef[0])
