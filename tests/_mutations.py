@@ -284,8 +284,11 @@ def outcome(model: Any, expected: dict[str, Any], word: str = "") -> dict[str, s
         X = expected["data"]
         for name, use in (uses(model, X) | continuations(model, X)).items():
             said[name] = _tried(use, expected.get(name))
-            if name == "features" and said[name].startswith("wrong shape"):
-                said[name] = "other"  # a map by itself may have as many as it says
+            is_map = name == "features" or (
+                name == "transform" and isinstance(model, maps.FeatureMap)
+            )
+            if is_map and said[name].startswith("wrong shape"):
+                said[name] = "other"  # a map by itself may have as many features as it says
                 continue
             is_free = any(part in word for part in _FREE)
             if said[name] == "other" and name in expected and word.endswith(STRUCTURAL) > is_free:

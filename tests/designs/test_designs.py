@@ -155,6 +155,8 @@ def test_wrong_shapes_are_refused_in_one_sentence(case):
     [
         (lambda: Dense(np.ones(3)), ValueError, "array must have two dimensions"),
         (lambda: Dense(np.ones((3, 2), dtype=int)), TypeError, "float32 or float64"),
+        (lambda: Sparse([["a"], ["b"]]), TypeError, "float32 or float64"),
+        (lambda: Sparse(np.full((2, 1), None)), TypeError, "float32 or float64"),
         (
             lambda: Binned(np.zeros((2, 3), np.uint8), [0, 1], 1.0),
             ValueError,

@@ -175,10 +175,17 @@ def test_another_strength_of_a_path_and_partial_fits_have_no_calibration():
     assert not hasattr(stream.partial_fit(X, y), "predict_proba")
 
 
-def test_copies_with_a_damaged_calibration_are_refused():
+@pytest.mark.parametrize(
+    ("floor", "power", "rule"),
+    [
+        (-1.0, 1.0, "floor of a fitted Probabilities must be from 0.0003 to 0.3"),
+        (0.01, 1e308, "power of a fitted Probabilities must be from 0.25 to 6"),
+    ],
+)
+def test_copies_with_a_damaged_calibration_are_refused(floor, power, rule):
     model = KernelClassifier("exact").fit(*table(2))
-    model._probabilities_ = Probabilities(-1.0, 1.0)
-    with pytest.raises(ValueError, match="floor of a fitted Probabilities must be positive"):
+    model._probabilities_ = Probabilities(floor, power)
+    with pytest.raises(ValueError, match=rule):
         copy.copy(model)
 
 

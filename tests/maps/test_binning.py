@@ -57,6 +57,12 @@ def test_boxes_are_those_of_the_tuples():
         assert (same_box(codes[grid]) == same_box(tuples(map_, X, grid))).all()
 
 
+@pytest.mark.parametrize("gamma", [5e-324, 1e-310])
+def test_one_bin_holds_all_rows_at_a_gamma_near_zero(gamma):
+    map_ = RandomBinning(gamma=gamma, n_components=4, random_state=0).fit(data())
+    assert map_.n_bins_.tolist() == [1, 1, 1, 1]
+
+
 def test_columns_are_numbered_as_rows_meet_them():
     codes = RandomBinning(gamma=1.0, n_components=8, random_state=0).fit_design(data()).codes
     for row in codes:

@@ -37,10 +37,10 @@ class Sparse(Design):
 
     def __init__(self, matrix: Any, n_jobs: int | None = None):
         matrix = sound(matrix, "matrix")
-        float_dtype(getattr(matrix, "dtype", np.float64))  # SciPy does not take every one
+        matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)  # frames and lists
+        self.dtype = float_dtype(matrix.dtype)  # SciPy does not take every one
         self.matrix = sparse.csr_array(matrix)
         self.shape = (self.matrix.shape[0], self.matrix.shape[1])
-        self.dtype = float_dtype(self.matrix.dtype)
         self.n_threads = n_threads(n_jobs)
 
     def matvec(self, w: NDArray) -> NDArray:

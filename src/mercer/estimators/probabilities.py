@@ -86,10 +86,14 @@ def _shares(responses: NDArray) -> NDArray[np.float64]:
 
 
 def check_probabilities(owner: Any, name: str) -> None:
-    """Refuse an attribute that is no ``Probabilities`` with a floor and a power above 0."""
+    """Refuse an attribute that is no ``Probabilities`` of a floor and a power that may be chosen.
+
+    Beyond them the powers of all classes may be 0 or infinite.
+    """
     scale = State(State(owner).instance(name, Probabilities))
-    for setting in ("floor", "power"):
-        scale.check(setting, "be positive", scale.number(setting) > 0)
+    for setting, values in (("floor", _FLOORS), ("power", _POWERS)):
+        within = values[0] <= scale.number(setting) <= values[-1]
+        scale.check(setting, f"be from {values[0]:g} to {values[-1]:g}", within)
 
 
 @contextmanager
