@@ -21,9 +21,11 @@ from mercer import (
 )
 from mercer.auto import MeanClassifier, MeanRegressor, base
 from mercer.auto.deadline import Deadline
+from mercer.auto.fits import STEPS, Fit
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
+from mercer.estimators.scales import GradientScaler
 from mercer.preparation import TablePreparer
 
 
@@ -74,13 +76,14 @@ def test_a_table_is_treated_once_for_pipelines_that_treat_it_alike(numbers, monk
     X, y = rows()
     weights = np.random.default_rng(1).uniform(0.5, 2, size=len(y))
     steps = TablePreparer(random_state=0), TablePreparer(numbers, random_state=0)
+    scaler = GradientScaler(random_state=0)
     pipelines = [
-        Pipeline([("preparer", step), ("model", LocalKernelRegressor(leaf_size=100, n_trees=1))])
-        for step in steps
+        Pipeline(
+            [("preparer", step), ("scaler", scaler), ("model", LocalKernelRegressor(leaf_size=100))]
+        ).set_params(model__random_state=seed, model__n_trees=1)
+        for seed, step in enumerate(steps)
     ]
-    beside = {"preparer__sample_weight": weights, "model__sample_weight": weights}
-    for seed, pipeline in enumerate(pipelines):
-        pipeline.set_params(model__random_state=seed)
+    beside = {f"{step}__sample_weight": weights for step in STEPS}
     expected = np.mean([clone(p).fit(X, y, **beside).predict(X) for p in pipelines], axis=0)
     fits = []
     original = TablePreparer.fit_transform
@@ -89,7 +92,8 @@ def test_a_table_is_treated_once_for_pipelines_that_treat_it_alike(numbers, monk
         "fit_transform",
         lambda self, *args, **named: fits.append(1) or original(self, *args, **named),
     )
-    model = MeanRegressor(pipelines).fit(X, y, **beside)
+    model = MeanRegressor(pipelines)
+    Fit(weights, weights)(model, X, y)
     assert len(fits) == (1 if numbers == "robust" else 2)
     np.testing.assert_array_equal(model.predict(X), expected)
     first, second = (pipeline["preparer"] for pipeline in model.pipelines_)

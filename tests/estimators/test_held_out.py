@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor
-from mercer.estimators.held_out import HeldOut, held_out
-from mercer.estimators.probabilities import uncalibrated
+from mercer.estimators.plan import FitPlan, HeldOut, fit_planned
 from mercer.maps import ExactKernel, Nystroem
 from mercer.solvers import ConjugateGradient
 
@@ -31,8 +30,8 @@ def test_first_responses_are_those_of_a_fit_to_the_other_rows(kind, weighted, to
     rows, others = np.arange(40), np.arange(40, 400)
     landmarks = None if n_landmarks is None else X[-n_landmarks:]
     held = HeldOut(rows, lambda responses: tol)
-    with uncalibrated(), held_out(held):  # probabilities are another fit
-        whole = machine(kind, 400, tol, landmarks).fit(X, y, sample_weight=weights)
+    plan = FitPlan(calibrates=False, first_without=held)
+    whole = fit_planned(machine(kind, 400, tol, landmarks), X, y, weights, plan)
     # The same ridge for a row: alpha times the sum of the weights.
     total = 400 * weights[others].sum() / weights.sum()
     without = machine(kind, total, 1e-8, landmarks)
@@ -49,8 +48,8 @@ def test_first_responses_are_those_of_a_fit_to_the_other_rows(kind, weighted, to
 def test_the_second_solution_has_the_tolerance_that_responses_ask_for():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
-    with held_out(HeldOut(np.arange(30), lambda responses: 1e-9)):
-        model = machine(KernelRegressor, 300, 1e-1).fit(X, y)
+    plan = FitPlan(first_without=HeldOut(np.arange(30), lambda responses: 1e-9))
+    model = fit_planned(machine(KernelRegressor, 300, 1e-1), X, y, None, plan)
     assert model.converged_
     assert model.optimality_ <= 1e-9
 
@@ -59,8 +58,8 @@ def test_other_machines_are_fitted_as_without():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(100, 2)), rng.normal(size=100)
     held = HeldOut(np.arange(10), lambda responses: 1e-9)
-    with held_out(held):
-        model = KernelRegressor("exact", solver="cholesky").fit(X, y)
+    model = KernelRegressor("exact", solver="cholesky")
+    fit_planned(model, X, y, None, FitPlan(first_without=held))
     assert held.responses is None
     np.testing.assert_array_equal(
         model.predict(X), KernelRegressor("exact", solver="cholesky").fit(X, y).predict(X)

@@ -9,7 +9,6 @@ from scipy import sparse
 
 import mercer.problem.certificates
 import mercer.problem.objective
-import mercer.problem.point
 from _covering import pairwise
 from _problems import LOSSES, SEPARABLE, D, N, dense_hessian, dense_value, designs, make, targets
 from mercer.designs import Dense, Sparse
@@ -439,5 +438,4 @@ def test_sparse_designs_are_never_made_dense(loss, rng, monkeypatch):
 
 def test_examples_run(check_examples):
     check_examples(mercer.problem.objective)
-    check_examples(mercer.problem.point)
     check_examples(mercer.problem.certificates)

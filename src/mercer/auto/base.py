@@ -24,7 +24,8 @@ from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import check_weights, group_codes, positive_number
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
-from mercer.auto.final import STEPS, Form, Recipe, fit_rows
+from mercer.auto.final import Form, Recipe
+from mercer.auto.fits import STEPS, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaks import warn_of_leaks
 from mercer.auto.leaves import Cut, cut_for
@@ -256,19 +257,16 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 estimator = pipelines[0] if len(pipelines) == 1 else self._mean_model(pipelines)
                 self.best_estimator_ = self._of_target(estimator, search)
                 deadline = [Deadline(end)] if np.isfinite(end) else []
-                for pipeline in pipelines:
-                    pipeline[-1].set_callbacks(*deadline, *monitor.relays())
-                fit_rows(self.best_estimator_, X, y, search.goal, shared=shared)
+                told = (*deadline, *monitor.relays())
+                fit_rows(
+                    self.best_estimator_, X, y, search.goal, first_without=shared, callbacks=told
+                )
                 if shared is not None and shared.responses is not None:
                     tol = self._measured(search, form, (shared.rows, shared.responses), tol)
                     solver = self.kernel_machine_.solver
                     self.kernel_machine_.solver = replace(solver, tol=tol)
         except KeyboardInterrupt:
             self.interrupted_ = True
-        if not hasattr(self, "best_estimator_"):
-            return
-        for pipeline in [*pipelines, *self._pipelines()]:
-            pipeline[-1].set_callbacks()  # the deadline is no part of the model
 
     def _measured(
         self, search: Search, form: Form, found: tuple[NDArray, NDArray] | None, tol: float

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn import config_context
 from sklearn.pipeline import Pipeline
 
 from mercer import kernels
 from mercer._runtime.rows import PreparedRows
-from mercer.auto.goals import Classes, Numbers
+from mercer.auto.fits import STEPS, Fit, fit_rows
 from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leaves import Cut
@@ -23,22 +21,19 @@ from mercer.auto.parts import last_scale_rows
 from mercer.auto.search import Search
 from mercer.auto.trials import METRICS, Settings, feature_map, feature_tol
 from mercer.auto.tuning import TUNING
-from mercer.estimators.held_out import HeldOut, held_out
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
-from mercer.estimators.probabilities import uncalibrated
+from mercer.estimators.plan import HeldOut
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, rows_of
 from mercer.solvers import ConjugateGradient
 
-__all__ = ["STEPS", "Form", "Recipe", "fit_rows"]
+__all__ = ["Form", "Recipe"]
 
 # Of the final model: the number of random features, leaves and trees, landmarks, or None for the
 # exact kernel.
 Form: TypeAlias = int | Cut | Landmarks | None
-
-STEPS = ("preparer", "scaler", "model")
 
 
 @dataclass(frozen=True)
@@ -227,46 +222,11 @@ class Recipe:
     def _left_out(self, X: Any, y: NDArray, search: Search) -> NDArray[np.float64] | None:
         """Responses of the exact machine to each row left out in turn, in scales of all rows."""
         goal, settings = search.goal, search.settings
-        treatment = self.pipeline(settings, len(y), None, TUNING.tol[self.target])[:-1]
-        beside = {} if goal.weights is None else {"scaler__sample_weight": goal.weights}
-        target = self._target(search, y)
-        with config_context(enable_metadata_routing=False):
-            Z = treatment.fit_transform(X, target, **beside)
+        pipeline = self.pipeline(settings, len(y), None, TUNING.tol[self.target])
+        Z = Fit(scaler_weights=goal.weights).treated(pipeline, X, self._target(search, y))
         if sparse.issparse(Z):
             return None
         Z = Z.together() if isinstance(Z, PreparedRows) else Z
         matrix = np.asarray(kernels.get(settings.kernel, settings.gamma)(Z.astype(np.float64)))
         truth = goal.truth(np.arange(len(y)), settings.transform)
         return leave_one_out(matrix, truth, settings.ridge, goal.weights)
-
-
-def fit_rows(
-    estimator: Any,
-    X: Any,
-    y: NDArray,
-    goal: Numbers | Classes,
-    rows: NDArray[np.int64] | None = None,
-    shared: HeldOut | None = None,
-) -> None:
-    """Fit an estimator of pipelines to all rows or some, by their weights and groups.
-
-    Scales are not learned from rows of ``shared``, which its first solution must not know.
-    """
-    weights, groups = goal.weights, goal.groups
-    if rows is not None:
-        X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
-        groups = None if groups is None else groups[rows]
-    beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
-    if weights is not None:
-        beside |= {f"{step}__sample_weight": weights for step in STEPS}
-    if shared is not None:
-        of_scaler = np.ones(len(y)) if weights is None else weights.copy()
-        of_scaler[shared.rows] = 0.0
-        beside["scaler__sample_weight"] = of_scaler
-    # Steps are addressed by their names; held-out rows calibrate the probabilities.
-    with (
-        config_context(enable_metadata_routing=False),
-        uncalibrated(),
-        nullcontext() if shared is None else held_out(shared),
-    ):
-        estimator.fit(X, y, **beside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,6 @@ from mercer._runtime.messages import shown
 from mercer._runtime.state import Checked, State
 from mercer.estimators.local import LocalKernelClassifier, LocalKernelMachine, LocalKernelRegressor
 from mercer.estimators.targets import winners
-from mercer.preparation import TablePreparer
 
 __all__ = ["MeanClassifier", "MeanModel", "MeanRegressor", "answer", "tree_count"]
 
@@ -53,6 +52,10 @@ class MeanModel(Checked, BaseEstimator):
         KeyboardInterrupt
             After an interruption; the model keeps the finished trees.
         """
+        return self._fit_by(lambda pipeline: pipeline.fit(X, y, **fit_params))
+
+    def _fit_by(self, fit: Callable[[Pipeline], Any]) -> Self:
+        """Fit clones of all pipelines by a function; see ``fit``."""
         self._forget()
         if not self._can_average(self.pipelines):
             raise ValueError(
@@ -60,12 +63,11 @@ class MeanModel(Checked, BaseEstimator):
                 f"got {shown(self.pipelines)}."
             )
         fitted: list[Pipeline] = []
-        treatment = _Treatment()
         interruption: KeyboardInterrupt | None = None
         for unfitted in self.pipelines:
             pipeline = clone(unfitted)
             try:
-                treatment.fit(pipeline, X, y, fit_params)
+                fit(pipeline)
             except KeyboardInterrupt as error:
                 interruption = error
             machine = pipeline[-1]
@@ -115,32 +117,6 @@ def answer(estimator: Any, method: str, X: Any) -> NDArray:
 def tree_count(pipeline: Pipeline) -> int:
     """Number of trees of a fitted pipeline that ends in a local machine."""
     return len(pipeline[-1].feature_map_.partition_.roots)
-
-
-class _Treatment:
-    """A fitted preparer and its rows, for the next pipeline if it begins with an equal preparer."""
-
-    def __init__(self) -> None:
-        self.preparer: TablePreparer | None = None
-        self.rows: Any = None
-
-    def fit(self, pipeline: Pipeline, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
-        """Fit a pipeline, as its own ``fit`` does."""
-        name, preparer = pipeline.steps[0]
-        is_ours = isinstance(preparer, TablePreparer) and isinstance(preparer.random_state, int)
-        if not is_ours or not all("__" in param for param in fit_params):
-            pipeline.fit(X, y, **fit_params)
-            return
-        if self.preparer is not None and self.preparer.get_params() == preparer.get_params():
-            pipeline.steps[0] = name, deepcopy(self.preparer)
-        else:
-            self.preparer = self.rows = None  # memory that the next rows may need
-            prefix = f"{name}__"
-            own = {p.removeprefix(prefix): v for p, v in fit_params.items() if p.startswith(prefix)}
-            self.rows = preparer.fit_transform(X, y, **own)
-            self.preparer = preparer
-        others = {p: v for p, v in fit_params.items() if p.partition("__")[0] != name}
-        pipeline[1:].fit(self.rows, y, **others)
 
 
 def _ends_in(pipeline: Any, machine: type[LocalKernelMachine]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -138,12 +139,16 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
         -------
         self
         """
+        return self._fit_by(lambda regressor, X, y: regressor.fit(X, y, **fit_params), X, y)
+
+    def _fit_by(self, fit: Callable[[Any, Any, NDArray], Any], X: Any, y: Any) -> Self:
+        """Fit a clone of the regressor to the logarithms by a function; see ``fit``."""
         self._forget()
         y = np.asarray(y, dtype=np.float64)
         self.shift_ = log_shift(y)
         self.regressor_ = clone(self.regressor)
         forward = self.shift_.forward
-        self.regressor_.fit(recoded(X, forward), forward(y), **fit_params)
+        fit(self.regressor_, recoded(X, forward), forward(y))
         return self
 
     def predict(self, X: Any) -> NDArray:

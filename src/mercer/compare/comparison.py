@@ -22,7 +22,7 @@ from mercer.compare.records import describe_data, quiet
 from mercer.compare.rivals import CONTENDERS, Contender
 from mercer.compare.selection import Choice, Selection
 from mercer.datasets.base import Dataset, Split
-from mercer.estimators.probabilities import uncalibrated
+from mercer.estimators.plan import FitPlan, fit_planned
 from mercer.preparation import TablePreparer
 
 __all__ = ["Comparison", "Plan", "compare"]
@@ -269,8 +269,8 @@ def _fit(
             seed=plan.seed,
             n_jobs=plan.n_jobs,
         )
-        with uncalibrated():
-            return model.fit(parts.X_train, parts.y_train)
+        plan_of_fit = FitPlan(calibrates=False)
+        return fit_planned(model, parts.X_train, parts.y_train, None, plan_of_fit)
 
     measured, model = _measured(fit, task, parts)
     map_ = getattr(model, "feature_map_", None)

@@ -13,8 +13,8 @@ from mercer import kernels
 from mercer.compare.methods import Method
 from mercer.compare.metrics import scores
 from mercer.datasets.base import Dataset
+from mercer.estimators.plan import FitPlan, fit_planned
 from mercer.estimators.preprocessing import Preprocessing, fit_scaler
-from mercer.estimators.probabilities import uncalibrated
 
 __all__ = ["Choice", "Selection"]
 
@@ -206,8 +206,8 @@ class Selection:
 
 def _predicted(model: Any, X: Any, y: NDArray, new: Any) -> NDArray:
     """Predictions of a fit without probabilities, which would take as long again."""
-    with uncalibrated():
-        predicted: NDArray = model.fit(X, y).predict(new)
+    fitted = fit_planned(model, X, y, None, FitPlan(calibrates=False))
+    predicted: NDArray = fitted.predict(new)
     return predicted
 
 

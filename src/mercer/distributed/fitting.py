@@ -25,6 +25,7 @@ from mercer.engines.shards import Shard, gathered, summed
 from mercer.estimators.base import Listener, listening
 from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import (
     ClassTarget,
@@ -81,7 +82,7 @@ def _fit(model: Any, engine: Engine, log: Log, callback: Listener | None) -> Non
     if is_heard():
         told = _Told(type(model).__name__, log, engine, callback)
     with listening(model, told=told) as listener:
-        model._fit_rows(rows, listener)
+        model._fit_rows(rows, listener, FitPlan())
 
 
 def _refuse(model: Any) -> None:

@@ -12,10 +12,12 @@ from mercer.designs import KernelColumns
 from mercer.distributed.kernel import RemoteKernelEquations
 from mercer.distributed.problem import RemoteProblem
 from mercer.distributed.remote import room_of_workers
+from mercer.equations import spans_all_rows
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
+from mercer.solvers.krylov import with_cached_kernel
 
-__all__ = ["KernelOnWorkers", "has_room_for_rows", "machine_of"]
+__all__ = ["KernelOnWorkers", "has_room_for_rows"]
 
 _COPIES = 3.0  # of all rows that a worker may hold at once
 
@@ -59,6 +61,12 @@ def machine_of(problem: RemoteProblem, hold: bool) -> Problem:
     y = equations.y.reshape(problem.n_rows, *problem.shape[1:])
     penalty = RKHSNorm(alpha, design)
     return Problem(design, y, problem.loss, penalty, equations.weights, problem.fit_intercept)
+
+
+@with_cached_kernel.register(RemoteProblem)
+def _(problem: RemoteProblem, hold: bool | str, rough: bool = False) -> Problem:
+    """The kernel machine of all rows with its targets here; others as they are."""
+    return machine_of(problem, bool(hold)) if spans_all_rows(problem) else problem
 
 
 def has_room_for_rows(problem: RemoteProblem) -> bool:

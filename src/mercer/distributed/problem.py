@@ -13,11 +13,10 @@ from mercer.designs import Design
 from mercer.distributed.parts import At, DesignFacts, Mix
 from mercer.distributed.rows import Expression, RemoteRows
 from mercer.distributed.run import Run
-from mercer.equations import equations_of, spans_all_rows
+from mercer.equations import equations_of
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Point, Problem
-from mercer.solvers.krylov import with_cached_kernel
 
 __all__ = ["RemoteDesign", "RemotePoint", "RemoteProblem"]
 
@@ -269,11 +268,3 @@ def _(problem: RemoteProblem, alphas: NDArray[np.float64]) -> Any:
     from mercer.distributed.normal_equations import remote_equations
 
     return remote_equations(problem, alphas)
-
-
-@with_cached_kernel.register(RemoteProblem)
-def _(problem: RemoteProblem, hold: bool | str, rough: bool = False) -> Problem:
-    """The kernel machine of all rows with its targets here; others as they are."""
-    from mercer.distributed.kernel_products import machine_of
-
-    return machine_of(problem, bool(hold)) if spans_all_rows(problem) else problem

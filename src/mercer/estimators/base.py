@@ -23,6 +23,7 @@ from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import counted, flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import rows_of_fit
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
 from mercer.estimators.probabilities import calibrate
@@ -99,7 +100,6 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
@@ -116,6 +116,12 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
+        return self._fit_planned(X, y, sample_weight, FitPlan())
+
+    @with_callbacks
+    def _fit_planned(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, plan: FitPlan
+    ) -> Self:
         self._begin_fit()
         X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
         target = self._target_kind.learned(self, y, weights)
@@ -124,12 +130,12 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:
-            self._fit_rows(rows, listener)
-        if isinstance(target, ClassTarget) and not target.loss.has_proba:
+            self._fit_rows(rows, listener, plan)
+        if isinstance(target, ClassTarget) and not target.loss.has_proba and plan.calibrates:
             calibrate(self, rows)
         return self
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
         """Fit scaler, map and coefficients; a listener that returns True stops the solver."""
         raise NotImplementedError
 

@@ -18,6 +18,7 @@ from mercer._runtime.validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
@@ -102,7 +103,7 @@ class StreamingMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
         solver = self._solver()
         scaled = self._begin(rows)
         f, losses = solver.solve(

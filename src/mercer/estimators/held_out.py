@@ -5,10 +5,8 @@ Both share the kernel matrix, and the second one starts from the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,50 +15,30 @@ from numpy.typing import NDArray
 from mercer._runtime.random import key_from
 from mercer.designs import KernelColumns
 from mercer.equations import spans_all_rows
+from mercer.estimators.plan import HeldOut
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient, Solver
 from mercer.solvers.base import Result
 from mercer.solvers.preconditioners import KernelFactor, of_machine
 
-__all__ = ["HeldOut", "held_out", "solve_without_first"]
-
-
-@dataclass
-class HeldOut:
-    """Rows that a first solution leaves out, and its responses to them."""
-
-    rows: NDArray[np.int64]  # (h,)
-    # tolerance of the solution of all rows, from the responses (h, k)
-    tol: Callable[[NDArray[np.float64]], float]
-    # (h, k) of the first solution
-    responses: NDArray[np.float64] | None = field(init=False, default=None)
-    coef: NDArray | None = field(init=False, default=None)  # of the first solution
-
-
-_held: ContextVar[HeldOut | None] = ContextVar("mercer_held_out", default=None)
-
-
-@contextmanager
-def held_out(held: HeldOut) -> Iterator[None]:
-    """Kernel machines of all rows or landmarks, fitted within this context, answer for ``held``."""
-    token = _held.set(held)
-    try:
-        yield
-    finally:
-        _held.reset(token)
+__all__ = ["solve_without_first"]
 
 
 def solve_without_first(
-    problem: Problem, solver: Solver, start: NDArray | None, listener: Any, mean: NDArray
+    problem: Problem,
+    solver: Solver,
+    start: NDArray | None,
+    listener: Any,
+    mean: NDArray,
+    held: HeldOut | None,
 ) -> tuple[Solver, Result]:
-    """Solve a problem; within ``held_out``, without some of its rows first.
+    """Solve a problem, and first without the held-out rows, if any.
 
     Only kernel machines that conjugate gradients solve have a first solution. ``start`` are
     coefficients of all rows to begin with, such as those that float32 could not carry further.
     ``mean`` was subtracted from the targets. Returns the solver of the result, whose tolerance may
     differ.
     """
-    held = _held.get()
     if (
         held is None
         or not isinstance(solver, ConjugateGradient)

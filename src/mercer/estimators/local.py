@@ -22,6 +22,7 @@ from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
 from mercer.estimators.inputs import NUMBERS
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
@@ -171,7 +172,7 @@ class LocalKernelMachine(FeatureModel):
         super()._begin_fit()
         self._stated_map().check_kernel()
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
         map_, loss = self._stated_map(), self._loss_
         alphas = self._strengths(rows, loss)
         positive_number(self.tol, "tol")

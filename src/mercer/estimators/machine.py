@@ -19,6 +19,7 @@ from mercer.estimators.base import FeatureModel, Listener, described, raise_if_i
 from mercer.estimators.device import device_of
 from mercer.estimators.held_out import solve_without_first
 from mercer.estimators.inputs import MATRIX
+from mercer.estimators.plan import FitPlan, HeldOut
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
 from mercer.estimators.preprocessing import Rows
@@ -86,13 +87,13 @@ class KernelMachine(FeatureModel):
 
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
         if is_name(self.selection, "evidence"):
             check_evidence(self)
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
-        solver, results = self._solve(problem, rows, start, thetas, listener)
+        solver, results = self._solve(problem, rows, start, thetas, listener, plan.first_without)
         self._adopt_results(solver, results)
 
     def _unfitted_map(self, rows: Rows) -> maps.FeatureMap:
@@ -251,6 +252,7 @@ class KernelMachine(FeatureModel):
         start: NDArray | None,
         thetas: list[NDArray] | None,
         listener: Listener | None,
+        held: HeldOut | None,
     ) -> Outcome:
         """The solver and its results, one per alpha, in float64 where float32 is too short."""
         if self.alphas is None:
@@ -268,7 +270,7 @@ class KernelMachine(FeatureModel):
                 return solver, solver.solve_path(problem, alphas, listener)
             mean = self._target_mean_
             first = start if begin is None else begin
-            solver, result = solve_without_first(problem, solver, first, listener, mean)
+            solver, result = solve_without_first(problem, solver, first, listener, mean, held)
             return solver, [result]
 
         return Precise(

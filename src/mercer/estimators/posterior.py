@@ -22,6 +22,7 @@ from mercer.equations.posterior import (
 )
 from mercer.estimators._documentation import entries
 from mercer.estimators.base import FeatureModel, Listener
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.preprocessing import Rows
 from mercer.maps import ExactKernel, FeatureMap, LocalKernel, Nystroem
 
@@ -115,7 +116,7 @@ class Posteriors(FeatureModel):
 
     # -- at fit ------------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
         loss = self._loss_
         wanted = getattr(self, "posterior", False)
         is_gaussian = loss.quadratic and is_name(getattr(self, "penalty", "l2"), "l2")
@@ -127,7 +128,7 @@ class Posteriors(FeatureModel):
         self._total_weight_ = rows.total_weight if is_gaussian else None
         self._row_weights_ = rows.weights
         self.__dict__.pop("_posterior_", None)
-        super()._fit_rows(rows, listener)
+        super()._fit_rows(rows, listener, plan)
         map_ = self.feature_map_
         if isinstance(map_, LocalKernel) and map_.landmarks_.shape[0] != len(rows):
             # A fit through files: leaves hold their own rows, in another order.

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +16,12 @@ from mercer._runtime.rows import PreparedRows, is_far, is_sparse
 from mercer._runtime.state import State
 from mercer._runtime.validation import weighted_mean
 from mercer.estimators.device import on_device
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import has_matrix
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import winners
 
-__all__ = ["Probabilities", "calibrate", "check_probabilities", "uncalibrated"]
+__all__ = ["Probabilities", "calibrate", "check_probabilities"]
 
 _FLOORS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 _POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
@@ -33,8 +31,6 @@ _POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
 _SPLIT = 0  # key of the split, which does not depend on the random state of the model
 _MOST_ROWS = 200_000  # a random sample of larger tables: the share of the fit time then falls
 _MOST_JUDGED = 10_000  # held-out rows that floor and power are chosen on: two numbers take no more
-
-_calibrates: ContextVar[bool] = ContextVar("mercer_calibrates", default=True)
 
 
 @dataclass(frozen=True)
@@ -96,25 +92,14 @@ def check_probabilities(owner: Any, name: str) -> None:
         scale.check(setting, f"be from {values[0]:g} to {values[-1]:g}", within)
 
 
-@contextmanager
-def uncalibrated() -> Iterator[None]:
-    """Fit no probabilities within this context: the caller calibrates responses by itself."""
-    token = _calibrates.set(False)
-    try:
-        yield
-    finally:
-        _calibrates.reset(token)
-
-
 def calibrate(model: Any, rows: Rows) -> None:
     """Fit the map from responses of a fitted classifier to probabilities.
 
     A copy of the model is fitted to one half of the rows, and the map is chosen by the responses of
     the other half. A class of one row is in the first half. Without a row to hold out the map is
-    the default one; the model gets none if its rows are on other machines or within
-    ``uncalibrated``.
+    the default one; the model gets none if its rows are on other machines.
     """
-    if not _calibrates.get() or is_far(rows.X):
+    if is_far(rows.X):
         return
     # Places tell equal rows of a kernel matrix apart: see ``precomputed.rows_of_fit``.
     halves = _halves(replace(rows, X=rows.X[:, :-1]) if has_matrix(model) else rows)
@@ -125,7 +110,7 @@ def calibrate(model: Any, rows: Rows) -> None:
     copy = model._to_calibrate()
     with warnings.catch_warnings(), on_device(getattr(copy, "device", None)):
         warnings.simplefilter("ignore")  # the fit to all rows has said it
-        copy._fit_rows(rows.taken(fitted), None)
+        copy._fit_rows(rows.taken(fitted), None, FitPlan())
         others = rows.taken(judged)
         responses = copy._responses_of(others.X)
     labels = winners(others.target)

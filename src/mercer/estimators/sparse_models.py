@@ -18,6 +18,7 @@ from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.classification import Classification
 from mercer.estimators.machine import checked_strength, with_default_strength
+from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
@@ -187,7 +188,7 @@ class SparseMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None) -> None:
+    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
         map_, n_new = self._map()
         settings, width = described(map_, self.scale), rows.X.shape[1:]
         previous, start = self._previous(settings, width), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from mercer._runtime.arrays import format_bytes, largest_fitting, row_chunks
 from mercer._runtime.devices import Device
 from mercer._runtime.rows import bytes_per_row
 from mercer.designs.on_device import DeviceBinned, bins
-
-if TYPE_CHECKING:  # which imports this module
-    from mercer.maps.binning import RandomBinning
 
 __all__ = ["design_on"]
 
@@ -24,10 +21,10 @@ _ROWS_SHARE = 0.3  # largest share of the free memory for rows that stay on the 
 _MOST_GRIDS = 32  # most grids whose keys are computed together
 
 
-def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool = False) -> DeviceBinned:
+def design_on(device: Device, map_: Any, X: Any, is_new: bool = False) -> DeviceBinned:
     """The design of X on a device; with ``is_new``, the boxes of X become those of the map.
 
-    X is data on the processor, or a tensor (n, d) on the device.
+    The map is a ``RandomBinning``. X is data on the processor, or a tensor (n, d) on the device.
 
     Raises
     ------
@@ -44,7 +41,7 @@ def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool = False)
 class _Binning:
     """The rows of X in passes over some grids at a time."""
 
-    def __init__(self, device: Device, map_: RandomBinning, X: Any):
+    def __init__(self, device: Device, map_: Any, X: Any):
         self.device, self.map, self.X = device, map_, X
         self.free = device.free_memory() or np.inf
         self._kept: list[tuple[slice, Any]] | None = None

@@ -1,8 +1,7 @@
 """Problems: a design, targets, a loss and a penalty; the only place that sums over rows."""
 
 from mercer.problem.certificates import dual_gap, dual_gaps
-from mercer.problem.objective import Problem
-from mercer.problem.point import Point
+from mercer.problem.objective import Point, Problem
 
 __all__ = [
     "Point",

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.penalties import RKHSNorm
-from mercer.problem.objective import Problem
-from mercer.problem.point import Point
+from mercer.problem.objective import Point, Problem
 
 __all__ = ["dual_gap", "dual_gaps", "dual_values"]
 

@@ -1,0 +1,93 @@
+"""Fits of the pipelines of an automatic model, step by step."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.means import MeanModel
+from mercer.auto.targets import LogTargetRegressor
+from mercer.estimators.plan import FitPlan, HeldOut, fit_planned
+from mercer.preparation import TablePreparer, rows_of
+
+__all__ = ["STEPS", "Fit", "fit_rows"]
+
+STEPS = ("preparer", "scaler", "model")
+
+_UNCALIBRATED = FitPlan(calibrates=False)  # held-out rows calibrate the model
+
+
+@dataclass
+class Fit:
+    """Weights and groups of rows to fit, for each step, and the plan of the machine's fit."""
+
+    weights: NDArray[np.float64] | None = None  # (n,), of preparer and machine
+    scaler_weights: NDArray[np.float64] | None = None  # (n,)
+    groups: NDArray | None = None  # (n,)
+    plan: FitPlan = _UNCALIBRATED
+    callbacks: tuple[Any, ...] = ()  # of the machine, while it is fitted
+    # Of a mean: a fitted preparer and its rows, for a next pipeline that begins with an equal one.
+    _of_mean: bool = field(default=False, init=False)
+    _preparer: TablePreparer | None = field(default=None, init=False)
+    _rows: Any = field(default=None, init=False)
+
+    def __call__(self, estimator: Any, X: Any, y: NDArray) -> None:
+        """Fit a pipeline, a mean of pipelines or a regressor of logarithms."""
+        if isinstance(estimator, LogTargetRegressor):
+            estimator._fit_by(self, X, y)
+        elif isinstance(estimator, MeanModel):
+            self._of_mean = True
+            estimator._fit_by(partial(self, X=X, y=y))
+        else:
+            machine = estimator[-1]
+            rows = self.treated(estimator, X, y)
+            machine.set_callbacks(*self.callbacks)
+            try:
+                fit_planned(machine, rows, y, self.weights, self.plan)
+            finally:
+                machine.set_callbacks()  # they are no part of the model
+
+    def treated(self, pipeline: Pipeline, X: Any, y: NDArray) -> Any:
+        """Fit the preparer and the scaler of a pipeline; return their rows."""
+        preparer, scaler = pipeline["preparer"], pipeline["scaler"]
+        if self._preparer is not None and self._preparer.get_params() == preparer.get_params():
+            pipeline.steps[0] = "preparer", deepcopy(self._preparer)
+            rows = self._rows
+        else:
+            self._preparer = self._rows = None  # memory that the next rows may need
+            rows = preparer.fit_transform(X, y, self.weights, self.groups)
+            if self._of_mean:
+                self._preparer, self._rows = preparer, rows
+        return scaler.fit(rows, y, self.scaler_weights).transform(rows)
+
+
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    y: NDArray,
+    goal: Numbers | Classes,
+    rows: NDArray[np.int64] | None = None,
+    first_without: HeldOut | None = None,
+    callbacks: tuple[Any, ...] = (),
+) -> None:
+    """Fit an estimator of pipelines to all rows or some, by their weights and groups.
+
+    Scales are not learned from rows that the first solution of the machine must not know.
+    """
+    weights, groups = goal.weights, goal.groups
+    if rows is not None:
+        X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
+        groups = None if groups is None else groups[rows]
+    of_scaler = weights
+    if first_without is not None:
+        of_scaler = np.ones(len(y)) if weights is None else weights.copy()
+        of_scaler[first_without.rows] = 0.0
+    plan = replace(_UNCALIBRATED, first_without=first_without)
+    Fit(weights, of_scaler, groups, plan, callbacks)(estimator, X, y)
