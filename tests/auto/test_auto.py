@@ -21,7 +21,7 @@ from mercer import (
     LocalKernelRegressor,
     persistence,
 )
-from mercer.auto import base, search
+from mercer.auto import base, fits, search
 from mercer.auto.tuning import TUNING
 
 FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0)]
@@ -384,14 +384,14 @@ def test_interrupting_the_search_leaves_the_best_model_so_far(monkeypatch, after
 
 def test_interrupting_the_last_fit_leaves_the_best_model_so_far(monkeypatch):
     X, y = friedman()
-    plain, calls = base.Pipeline.fit, iter(range(100))
+    plain, calls = fits.Fit.__call__, iter(range(100))
 
     def interrupted(self, *args):
         if next(calls) == 0:
             raise KeyboardInterrupt
         return plain(self, *args)
 
-    monkeypatch.setattr(base.Pipeline, "fit", interrupted)
+    monkeypatch.setattr(fits.Fit, "__call__", interrupted)
     with pytest.warns(UserWarning, match="fitted to"):
         model = AutoKernelRegressor(random_state=0).fit(X, y)
     assert model.interrupted_

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 from mercer import AutoKernelRegressor
+from mercer.auto.course import on_all_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record
 from mercer.auto.rungs import narrower, rescaled
@@ -27,7 +28,7 @@ def rough(n, seed=0):
 def searched(X, y, settings, deadline=np.inf):
     search = Search(X, y, Numbers(y[:, None]), 7, None, deadline)
     search.finalists = [settings]
-    search.on_all_rows(X.shape[1])
+    on_all_rows(search, X.shape[1])
     return search
 
 
@@ -137,7 +138,7 @@ def test_scales_of_classes_are_compared_again_where_the_rung_has_exponential_one
     y = (np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0.4 * X[:, 2]).astype(np.int64)
     search = Search(X, y, Classes(y, 2), 7, None, np.inf)
     search.finalists = [LAPLACIAN]
-    search.on_all_rows(X.shape[1])
+    on_all_rows(search, X.shape[1])
     rungs, leaves = of_stage(search, "rung 3"), of_stage(search, "leaves")
     least = min(r.loss for r in rungs)
     near = any(r.settings.scales == "exponential" and r.loss <= 1.03 * least for r in rungs)

@@ -20,7 +20,7 @@ def _small(monkeypatch):
     leaves = {"leaf_rows": (200, 300), "largest_leaf": 300, "trial_leaf_rows": 200}
     for name, value in (small | leaves).items():
         monkeypatch.setattr(TUNING, name, value)
-    monkeypatch.setattr("mercer.auto.search.LANDMARKS", replace(LANDMARKS, form=Landmarks(400)))
+    monkeypatch.setattr("mercer.auto.course.LANDMARKS", replace(LANDMARKS, form=Landmarks(400)))
 
 
 def saddles(n, d=8):

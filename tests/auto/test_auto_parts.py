@@ -10,8 +10,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
-from mercer.auto import AutoKernelRegressor, LogTargetRegressor
+from mercer.auto import AutoKernelRegressor, LogTargetRegressor, course
 from mercer.auto.calibration import Conformal
+from mercer.auto.course import first_rungs, on_all_rows, on_leaves
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import cut_for
@@ -114,7 +115,7 @@ def test_the_rows_held_out_change_no_response():
     other[held] += 100.0
     second = Search(X, other, Numbers(y[:, None]), 7, 1, np.inf)
     for search in (first, second):
-        search.run([("robust", 0)], 3)
+        first_rungs(search, [("robust", 0)], 3)
     losses = [[record.loss for record in search.records] for search in (first, second)]
     assert losses[0] == losses[1]
 
@@ -125,7 +126,7 @@ def test_trials_side_by_side_are_those_one_after_the_other():
     found = []
     for n_jobs in (1, 3):
         search = Search(X, y, Numbers(y[:, None]), 7, n_jobs, np.inf)
-        search.run([("robust", 0), ("quantile", 0)], 3)
+        first_rungs(search, [("robust", 0), ("quantile", 0)], 3)
         found.append([(record.settings, record.loss) for record in search.records])
     assert [settings for settings, _ in found[0]] == [settings for settings, _ in found[1]]
     np.testing.assert_allclose(*[[loss for _, loss in records] for records in found], rtol=1e-5)
@@ -136,8 +137,8 @@ def on_features(n_inputs, y_of, n=6000):
     X = rng.uniform(-2, 2, size=(n, n_inputs))
     y = y_of(X) + 0.1 * rng.normal(size=n)
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
-    search.run([("robust", 0)], n_inputs)
-    search.on_features(n_inputs)
+    first_rungs(search, [("robust", 0)], n_inputs)
+    course.on_features(search, n_inputs)
     return search, [record for record in search.records if record.stage == "features"]
 
 
@@ -275,13 +276,13 @@ def test_scales_of_a_search_are_those_of_the_last_pipeline(scales, kernel, power
 def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
     X, y = make_friedman1(n, 6, noise=1.5, random_state=0)  # else gammas are tried once more
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
-    search.run([("robust", 0), ("quantile", 0)], 6)
+    first_rungs(search, [("robust", 0), ("quantile", 0)], 6)
     leader = search.finalists[0]
     search.finalists = [replace(leader, turned=False, kernel=kernel, numbers="quantile")]
     if n == 2500:
-        search.on_all_rows(6)
+        on_all_rows(search, 6)
     else:
-        search.on_leaves(cut_for(n, 6))
+        on_leaves(search, cut_for(n, 6))
     stage = [record for record in search.records if record.stage == search.records[-1].stage]
     tried = {record.settings for record in stage}
 
@@ -302,9 +303,9 @@ def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
 def test_turned_inputs_get_no_scales_of_a_machine():
     X, y = make_friedman1(1500, 6, noise=0.5, random_state=0)
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
-    search.run([("robust", 0)], 6)
+    first_rungs(search, [("robust", 0)], 6)
     search.finalists = [replace(search.settings, power=1.0, turned=True)]
-    search.on_all_rows(6)
+    on_all_rows(search, 6)
     assert {record.settings.scales for record in search.records} == {"cosines"}
 
 

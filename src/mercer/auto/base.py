@@ -23,12 +23,13 @@ from mercer._runtime.state import Checked, State, is_array
 from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import check_weights, group_codes, positive_number
 from mercer.auto.calibration import Conformal
+from mercer.auto.course import first_rungs, has_time_twice, last_rungs, part_from_partner
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import Form, Recipe
 from mercer.auto.fits import STEPS, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaks import warn_of_leaks
-from mercer.auto.leaves import Cut, cut_for
+from mercer.auto.leaves import Cut
 from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.order import time_codes, warn_of_order
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
@@ -127,9 +128,9 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         with quiet_scores():
             try:
                 treatments, ways = self._treatments(X, key)
-                search.run(treatments, X.shape[1], ways)
+                first_rungs(search, treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
-                form = self._form(search, X, start + budget)
+                form = last_rungs(search, X, start + budget)
                 if time.perf_counter() < search.deadline:
                     warn_of_order(search)
             except KeyboardInterrupt:
@@ -142,7 +143,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if self.interrupted_ and not self._has_model():
             self._fit_quickly(X, y, search, key)
         if len(self._pipelines()) == 1 and search.partner is not None:
-            search.part_from_partner()  # for which there were too few trees, or no time
+            part_from_partner(search)  # for which there were too few trees, or no time
             with quiet_scores():
                 self._keep(search)
         self.search_seconds_ = searched - start
@@ -153,31 +154,6 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if not self.interrupted_ and np.isinf(budget):
             warn_of_leaks(self, X, y, key)
         monitor.end_fit()
-
-    def _form(self, search: Search, X: Any, end: float) -> Form:
-        """Make the last trials, and return the form of the model: exact, leaves or features."""
-        n, n_inputs = X.shape
-        if sparse.issparse(X) or n_inputs > TUNING.most_dense:
-            if n <= TUNING.exact_rows and search.on_few_inputs(n_inputs):
-                return None
-            return self._n_components(search, n, end - time.perf_counter())
-        if self._is_exact(search, n, end - time.perf_counter()):
-            search.on_all_rows(n_inputs)
-            return None
-        cut = cut_for(n, n_inputs)
-        worth = search.on_leaves(cut)
-        last = search.records[-1] if search.records else None
-        if worth * cut.leaf_size < TUNING.global_rows and not isinstance(X, FarRows):
-            landmarks = search.on_landmarks(end)
-            if landmarks is not None:
-                return landmarks
-        seconds_left = TUNING.reserve * (end - time.perf_counter())
-        if last is None or not np.isfinite(seconds_left):
-            return cut_for(n, n_inputs, worth)
-        n_leaves = len(search.bench.parts) if last.stage == "leaves" else 1
-        threads = min(n_threads(self.n_jobs), n_leaves)
-        leaf_seconds = last.seconds / n_leaves / threads
-        return cut_for(n, n_inputs, worth, seconds_left, leaf_seconds, last.rows)
 
     def _treatments(self, X: Any, key: int) -> tuple[list[tuple[str, int]], list[str]]:
         """Settings of the ``TablePreparer`` to try: of numbers, the likeliest first, and labels."""
@@ -193,41 +169,6 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             treatments.append(("robust", TUNING.few_integers))
         parts = [part for _, part in preparer.parts_]
         return treatments, label_ways(parts, X.shape[0] > TUNING.looked_rows)
-
-    def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
-        """True if the exact kernel machine is within reach: by rows, or by the time there is."""
-        if not np.isfinite(seconds_left):
-            return self._is_few(n)
-        if not search.records:
-            return False
-        last = search.records[-1]
-        kernel = last.settings.kernel if search.best is None else search.settings.kernel
-        needed = TUNING.exact_cost[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
-        return self._is_few(n) and needed < TUNING.reserve * seconds_left
-
-    @staticmethod
-    def _is_few(n: int) -> bool:
-        """True if the exact kernel machine may be the model of so many rows."""
-        return n <= TUNING.exact_rows
-
-    def _has_time_twice(self, search: Search, n: int, end: float) -> bool:
-        """True if there is time for two fits of the final form."""
-        if not np.isfinite(end):
-            return True
-        return self._is_exact(search, n, 0.5 * (end - time.perf_counter()))
-
-    def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
-        """As many features as help, and as there is time for."""
-        least = TUNING.least_features
-        most = min(TUNING.features[search.settings.kernel], max(least, TUNING.most_codes // n))
-        if not np.isfinite(seconds_left):
-            return most
-        most *= TUNING.more_features
-        trials = [r for r in search.records if r.stage == "features"]
-        if not trials:  # no time even for these
-            return least
-        per_feature = n * max(r.seconds / r.rows for r in trials) / TUNING.trial_features
-        return int(np.clip(TUNING.reserve * seconds_left / per_feature, least, most))
 
     def _fit_finally(
         self,
@@ -247,7 +188,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
                 tol, shared = recipe.tol(search, form, n), None
-                if not isinstance(form, Cut) and self._has_time_twice(search, n, end):
+                if not isinstance(form, Cut) and has_time_twice(search, n, end):
                     shared = recipe.shared_kernel(search, form, n)
                     if shared is None:
                         found = recipe.held_out(X, y, search, form, tol)

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer._runtime.arrays import check_memory
 from mercer.auto.base import AutoKernelMachine
+from mercer.auto.course import is_few
 from mercer.auto.tuning import TUNING
 from mercer.distributed.tables import FarTable, targets_of
 from mercer.engines.engine import Engine
@@ -41,5 +42,5 @@ def fit_automatic(
     target, weights = targets_of(engine)
     table.callback = callback
     counted = n if weights is None else int(np.count_nonzero(weights))
-    X = table[np.arange(n)] if model._is_few(counted) else table
+    X = table[np.arange(n)] if is_few(counted) else table
     return model.fit(X, target, weights)
