@@ -74,9 +74,9 @@ MUTANTS = [
         ("equations",),
     ),
     Mutant(  # sign of a derivative
-        "equations/evidence.py",
-        "of_ridge = -0.5 * (inverse.diagonal() @ ridges)",
-        "of_ridge = 0.5 * (inverse.diagonal() @ ridges)",
+        "equations/criteria.py",
+        "of_ridge = slopes.diagonal() @ ridges",
+        "of_ridge = -slopes.diagonal() @ ridges",
         ("estimators/test_evidence.py",),
     ),
     Mutant(  # spread of a spectral law

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from _conventions import parametrize_with_settings
 from mercer import KernelClassifier, KernelRegressor, LocalKernelRegressor, kernels, persistence
-from mercer.equations.evidence import Likelihood, Process, likes_own_scales, most_likely
+from mercer.equations.criteria import Likelihood, Parameters, likes_own_scales, optimum
 from mercer.estimators import selection
 
 SLOPED = [
@@ -114,7 +114,7 @@ def test_density_of_other_rows_is_that_of_predictions(fit_intercept, rng):
     whole = Likelihood(kernels.Matern(), X, np.column_stack([y, y**2]), weights, fit_intercept)
     part, others = (whole.taken(rows, np.array([True, False])) for rows in (known, ~known))
     gamma = np.array([0.5, 0.2, 0.1])
-    found = part.density(Process(gamma, 0.1, 0.0), others)
+    found = part.score(Parameters(gamma, 0.1, 0.0), others)
     unit = kernels.Matern(gamma)(X) + np.diag(0.1 / weights)
     inverse, ones = np.linalg.inv(unit[:40, :40]), np.ones(40)
     mean = fit_intercept * (ones @ inverse @ y[:40]) / (ones @ inverse @ ones)
@@ -186,9 +186,9 @@ def test_inputs_share_a_factor_unless_rows_predict_each_other_better_by_their_ow
     start = np.full(3, 0.3), 0.1
     likelihood = Likelihood(kernels.Gaussian(), X, y[:, None] - y.mean())
     assert likes_own_scales(likelihood, *start, half)
-    common, own = (most_likely(likelihood, *start, each) for each in (False, True))
+    common, own = (optimum(likelihood, *start, each) for each in (False, True))
     assert np.ptp(common.gamma) < 1e-12 * common.gamma[0]
-    assert own.log_likelihood > common.log_likelihood + 10
+    assert own.value > common.value + 10
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(60, 25))
     alike = Z.sum(axis=1) / 5 + 0.5 * rng.normal(size=60)
@@ -235,7 +235,7 @@ def test_the_search_begins_at_the_settings_given():
     likelihood = Likelihood(kernels.Gaussian(), X, y[:, None])
     gamma = np.full(3, 0.3)
     start = likelihood(np.log([*gamma, 0.2]))[0]
-    assert most_likely(likelihood, gamma, 0.2).log_likelihood > start
+    assert optimum(likelihood, gamma, 0.2).value > start
 
 
 @pytest.mark.parametrize("feature_map", ["exact", "nystroem", "fourier", "binning"])
@@ -244,7 +244,7 @@ def test_many_rows_are_sampled_and_every_map_takes_the_choice(feature_map, monke
     kernel = "laplacian" if feature_map == "binning" else "gaussian"
     settings = {"kernel": kernel, "selection": "evidence", "random_state": 0}
     every = KernelRegressor(feature_map, **settings).fit(X, y)
-    monkeypatch.setattr(selection, "_LIKELIHOOD_ROWS", 80)
+    monkeypatch.setattr(selection, "_CRITERION_ROWS", 80)
     few = KernelRegressor(feature_map, **settings).fit(X, y)
     assert np.abs(few.evidence_) < np.abs(every.evidence_)
     again = KernelRegressor(feature_map, **settings).fit(X, y)
@@ -334,7 +334,7 @@ def test_memory_is_refused_beforehand(monkeypatch):
     X, y = waves(100)
     monkeypatch.setattr("mercer._runtime.arrays.available_memory", lambda: 1000)
     monkeypatch.setattr("mercer._runtime.arrays.is_little", lambda needed: False)
-    with pytest.raises(MemoryError, match="the likelihood of 100 rows"):
+    with pytest.raises(MemoryError, match="the choice of gamma and alpha by 100 rows"):
         Likelihood(kernels.Gaussian(), X, y[:, None])
 
 
@@ -396,9 +396,9 @@ def test_leaves_refuse_what_has_no_likelihood(settings, said):
         LocalKernelRegressor(selection="evidence", **settings).fit(X, y)
 
 
-def test_leaves_know_two_selections():
+def test_leaves_know_three_selections():
     X, y = waves(50)
-    with pytest.raises(ValueError, match="selection must be one of 'holdout', 'evidence'"):
+    with pytest.raises(ValueError, match="selection must be one of 'holdout', 'evidence', 'lea"):
         LocalKernelRegressor(selection="loo").fit(X, y)
 
 
@@ -411,7 +411,7 @@ def test_rows_in_a_file_give_the_same_choice(through_files, tmp_path, monkeypatc
         lambda: KernelRegressor("nystroem", kernel="laplacian", n_components=50, **settings),
         lambda: LocalKernelRegressor(leaf_size=100, n_jobs=1, **settings),
     ]
-    monkeypatch.setattr(selection, "_LIKELIHOOD_ROWS", 150)
+    monkeypatch.setattr(selection, "_CRITERION_ROWS", 150)
     here = [make().fit(X, y) for make in makers]
     monkeypatch.setattr("mercer._runtime.rows._LARGE", 2**10)
     if through_files:

@@ -27,6 +27,7 @@ from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.preprocessing import Rows
+from mercer.estimators.selection import CRITERIA
 from mercer.estimators.targets import (
     ClassTarget,
     NumericTarget,
@@ -93,7 +94,7 @@ def _refuse(model: Any) -> None:
             raise ValueError(
                 f"{setting} must be False over many machines; got True, which mercer.{name} takes."
             )
-    if any(is_name(model.selection, each) for each in ("loo", "evidence")):
+    if any(is_name(model.selection, each) for each in ("loo", *CRITERIA)):
         raise ValueError(
             "selection must be 'holdout' or 'auto' over many machines; got "
             f"{model.selection!r}, which mercer.{name} takes."

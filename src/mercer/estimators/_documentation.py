@@ -115,18 +115,24 @@ MACHINES = SHARED | entries(
         Values of gamma to choose from, > 0, for the scaled inputs; leave out ``gamma`` then. All
         values use the same held-out rows and the same random numbers. The model of all rows has
         the best gamma, with the best of ``alphas`` if they are given.
-    selection : {"auto", "holdout", "loo", "evidence"}, default="auto"
+    selection : {"auto", "holdout", "loo", "leave-one-out", "evidence"}, default="auto"
         Rows on which ``alphas`` and ``gamma_path`` are scored. "holdout": rows left out of the fit.
         "loo": each row, predicted by the model of all other rows, in closed form; this needs the
         squared loss, the penalty "l2" and at most a few thousand rows or features. "auto" is
-        "loo" for ``alphas`` if that is cheap, else "holdout". "evidence", which only
-        :class:`mercer.KernelRegressor` has, takes neither: see its notes.
+        "loo" for ``alphas`` if that is cheap, else "holdout". Two criteria choose one factor of the
+        distance per input, and alpha, from all positive numbers by their gradient, and take
+        neither: "leave-one-out", the mean squared error of rows left out one by one, and
+        "evidence", of :class:`mercer.KernelRegressor` alone: see its notes.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
         Device that computes the kernel or the features: "cuda" is a GPU, by PyTorch
         (``pip install 'mercer[gpu]'``). Supported are "exact", "nystroem" (then without whitening)
         and maps of cosines such as "fourier".
         None takes the device of :func:`mercer.config_context`, by default the processor. A model
         predicts on the device of its fit if the machine has it, else on the processor.
+    left_out_error_ : float
+        Root mean squared error of rows left out one by one at the chosen factors and ``alpha_``, in
+        units of the targets' deviation, only with ``selection="leave-one-out"``; of 2000 rows if
+        there are more, and 0 for constant targets.
     feature_map_ : map
         Fitted map; its ``gamma`` is a number or an array.
     device_ : str

@@ -165,6 +165,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             "_probabilities_",
             "_settings_",
             "evidence_",
+            "left_out_error_",
             "gamma_path_",
             "path_",
             "selection_",

@@ -20,6 +20,7 @@ from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.probabilities import Probabilities, check_probabilities
+from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_classes
 from mercer.estimators.targets import ClassTarget
 from mercer.maps import ExactKernel
@@ -84,7 +85,10 @@ class Classification(ClassifierMixin, FeatureModel):
             chosen |= {"alphas": None, "alpha": self.alpha_}
         if is_name(settings.get("alpha"), "cv"):
             chosen["alpha"] = self.alpha_
-        if settings.get("gamma_path") is not None:
+        by_criterion = bool(vars(self).keys() & set(CRITERIA.values()))
+        if by_criterion:
+            chosen |= {"selection": "auto", "alpha": self.alpha_}
+        if by_criterion or settings.get("gamma_path") is not None:
             chosen |= {"gamma_path": None, "feature_map": clone(self.feature_map_)}
             chosen |= {"kernel": None, "gamma": "scale", "n_components": None}
             chosen |= {"random_state": None, "n_jobs": None}  # those of the map
@@ -191,7 +195,7 @@ class KernelClassifier(Classification, KernelMachine):
     {gamma_path_}
     selection_ : {"holdout", "loo"}
         Rows on which ``alphas`` or ``gamma_path`` were scored, only if one of them is given.
-    {n_features_in_}
+    {left_out_error_, n_features_in_}
 
     Raises
     ------

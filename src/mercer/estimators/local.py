@@ -17,7 +17,7 @@ from mercer._runtime.config import device_in_force
 from mercer._runtime.messages import shown
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import PreparedRows, is_far, is_large, is_sparse
-from mercer._runtime.validation import is_name, name_from, positive_integer, positive_number
+from mercer._runtime.validation import name_from, positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
@@ -27,9 +27,10 @@ from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import (
-    check_evidence,
+    CRITERIA,
     checked_path,
-    choose_most_likely,
+    choose_by,
+    criterion_of,
     held_out,
     responses,
 )
@@ -96,11 +97,14 @@ LOCAL = SHARED | entries(
         Largest relative residual of a leaf, or relative gradient for other losses than the squared.
     device_ : str
         Device that solved the leaves, such as "cpu" or "cuda:0".
-    selection : {"holdout", "evidence"}, default="holdout"
-        Choice of ``alphas``: on held-out rows. "evidence" instead chooses one factor of the
-        distance per input, or one for all, and alpha by the marginal likelihood of at most 2000
-        random rows, from ``gamma`` and ``alpha`` on: see the notes of
-        :class:`mercer.KernelRegressor`.
+    selection : {"holdout", "leave-one-out", "evidence"}, default="holdout"
+        Choice of ``alphas``: on held-out rows. "leave-one-out" and "evidence" instead choose one
+        factor of the distance per input, or one for all, and alpha by the errors of left-out rows
+        or the marginal likelihood of at most 2000 random rows, from ``gamma`` and ``alpha`` on: see
+        the notes of :class:`mercer.KernelRegressor`.
+    left_out_error_ : float
+        Root mean squared error of these rows, each left out, in units of the targets' deviation,
+        only with ``selection="leave-one-out"``.
     evidence_ : float
         Log marginal likelihood of the targets of these rows at the choice, only with
         ``selection="evidence"``.
@@ -179,18 +183,29 @@ class LocalKernelMachine(FeatureModel):
         positive_integer(self.max_iter, "max_iter")
         self._forget()
         self.device_ = self._device_for(loss, is_far(rows.X))
-        by_evidence = is_name(self._selection(), "evidence")
+        self._check_selection()
+        criterion = criterion_of(self)
         if is_far(rows.X):
-            if by_evidence:
+            if criterion is not None:
                 raise ValueError(
-                    "selection must be 'holdout' over many machines; got 'evidence', which "
+                    f"selection must be 'holdout' over many machines; got {criterion!r}, which "
                     f"mercer.{type(self).__name__} takes."
                 )
             self._fit_over_shards(map_, rows, loss, alphas, listener)
             return
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
-        if by_evidence:
-            map_, alphas = self._most_likely(map_, rows.scaled(self.scaler_), alphas[0])
+        if criterion is not None:
+            scaled = rows.scaled(self.scaler_)
+            map_, alpha, values = choose_by(
+                criterion,
+                scaled,
+                scaled.with_resolved_gamma(map_),
+                alphas[0],
+                self.fit_intercept,
+                map_.settled(),
+            )
+            self.__dict__.update(values)
+            alphas = [alpha]
         is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
         if self._goes_through_files(map_, rows, is_rough):
             self._fit_through_files(map_, rows, loss, alphas[0], is_rough, listener)
@@ -208,19 +223,10 @@ class LocalKernelMachine(FeatureModel):
         theta = solution.coef[0] if rows.target.ndim == 2 else solution.coef[0, :, 0]
         self._adopt_solution(solution, theta, float(solution.optimality[0]))
 
-    def _selection(self) -> str:
-        """The checked setting ``selection`` of a regressor; "holdout" for classifiers."""
-        return name_from(
-            getattr(self, "selection", "holdout"), ("holdout", "evidence"), "selection"
-        )
-
-    def _most_likely(self, map_: LocalKernel, rows: Rows, alpha: float) -> tuple[Any, list[float]]:
-        """The map at the gammas, and the alpha, that make scaled rows most likely."""
-        check_evidence(self)
-        map_, alpha, self.evidence_ = choose_most_likely(
-            rows, rows.with_resolved_gamma(map_), alpha, self.fit_intercept, map_.settled()
-        )
-        return map_, [alpha]
+    def _check_selection(self) -> None:
+        """Refuse a setting ``selection``, which a machine of leaves may have, that there is not."""
+        known = ("holdout", *CRITERIA)
+        name_from(getattr(self, "selection", "holdout"), known, "selection")
 
     def _device_for(self, loss: Loss, is_far: bool) -> str:
         """Where leaves are solved: the device in force, for most losses of rows that are here.
@@ -453,7 +459,7 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     Attributes
     ----------
     {feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
-    {device_, alpha_, path_, evidence_, noise_std_, prior_std_, n_features_in_}
+    {device_, alpha_, path_, evidence_, left_out_error_, noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------

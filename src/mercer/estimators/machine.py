@@ -24,12 +24,13 @@ from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
+    CRITERIA,
     Interrupted,
     Task,
-    check_evidence,
     checked_path,
     choose,
-    choose_most_likely,
+    choose_by,
+    criterion_of,
     split_key,
 )
 from mercer.estimators.state import check_path
@@ -88,8 +89,7 @@ class KernelMachine(FeatureModel):
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 
     def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
-        if is_name(self.selection, "evidence"):
-            check_evidence(self)
+        criterion_of(self)  # refuses settings beside one
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
@@ -131,8 +131,8 @@ class KernelMachine(FeatureModel):
         self, map_: maps.FeatureMap, rows: Rows
     ) -> tuple[Design, NDArray | None, list[NDArray] | None]:
         """Design by scaler and map, fitted or kept; coefficients to start from; path solutions."""
-        by_evidence = is_name(self.selection, "evidence")
-        first = self.alpha if by_evidence else None  # where the search begins
+        criterion = criterion_of(self)
+        first = None if criterion is None else self.alpha  # where the search begins
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction, first)
         settings = described(map_, self.scale, path, self._target.scoring)
         design, thetas = self._last_design(rows, settings), None
@@ -144,8 +144,8 @@ class KernelMachine(FeatureModel):
             if self.gamma_path is None:
                 map_ = scaled.with_resolved_gamma(map_)
             self._check_direct(map_, len(rows))
-            if by_evidence:
-                map_ = self._most_likely(map_, scaled)
+            if criterion is not None:
+                map_ = self._chosen_by(criterion, map_, scaled)
             elif self.gamma_path is not None or self.alphas is not None:
                 map_, thetas = self._choose(map_, scaled)
             design = scaled.fit_design(map_)
@@ -210,13 +210,12 @@ class KernelMachine(FeatureModel):
             self.alpha_ = choice.alpha
         return choice.map_, choice.thetas
 
-    def _most_likely(self, map_: maps.FeatureMap, rows: Rows) -> maps.FeatureMap:
-        """The map at the gammas of the largest likelihood, whose alpha becomes ``alpha_``."""
+    def _chosen_by(self, criterion: str, map_: maps.FeatureMap, rows: Rows) -> maps.FeatureMap:
+        """The map at the best gammas by a criterion, whose alpha becomes ``alpha_``."""
         alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
         key = split_key(map_, self.random_state)
-        map_, self.alpha_, self.evidence_ = choose_most_likely(
-            rows, map_, alpha, self.fit_intercept, key
-        )
+        map_, self.alpha_, values = choose_by(criterion, rows, map_, alpha, self.fit_intercept, key)
+        self.__dict__.update(values)
         return map_
 
     def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
@@ -381,7 +380,7 @@ class KernelMachine(FeatureModel):
                 raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
             strongest = max(checked_path(self.alphas, "alphas"))
             return penalties.get(self.penalty, strongest, self.l1_ratio)
-        if "evidence_" in vars(self):
+        if vars(self).keys() & set(CRITERIA.values()):
             return penalties.get(self.penalty, self.alpha_)
         default = _ALPHA / total_weight
         alpha = default if self.alpha is None else self.alpha

@@ -94,7 +94,7 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
         Log marginal likelihood of the targets at the chosen factors and ``alpha_``, summed over
         outputs, only with ``selection="evidence"``; of 2000 rows if there are more, and infinite
         for constant targets.
-    {noise_std_, prior_std_, n_features_in_}
+    {left_out_error_, noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------
@@ -103,18 +103,21 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     Notes
     -----
     ``selection="evidence"`` maximises the marginal likelihood of the targets under the Gaussian
-    process of ``predict``, over one factor of the distance per input and over ``alpha``, by its
+    process of ``predict``, and ``selection="leave-one-out"`` minimises the mean squared error of
+    rows left out one by one, over one factor of the distance per input and over ``alpha``, by the
     gradient, from ``gamma`` and ``alpha`` on. The factors are ``feature_map_.kernel_.gamma``; those
     of irrelevant inputs are near 0. First, two random halves of the rows predict each other, each
-    with its own choice: unless one factor per input gives the higher log density, a single factor
-    multiplies ``gamma``. This prevents overfitting with many inputs or heavy-tailed targets.
+    with its own choice: unless one factor per input gives the higher log density, or the smaller
+    error, a single factor multiplies ``gamma``. This prevents overfitting with many inputs or
+    heavy-tailed targets.
 
-    This needs the squared loss, the penalty "l2" and the kernel "gaussian", "laplacian",
+    Both need the squared loss, the penalty "l2" and the kernel "gaussian", "laplacian",
     "exponential", "matern", "rational_quadratic" or an isotropic Cauchy. A weight divides the noise
-    variance of its row. Every map of that kernel may approximate the model; the choice itself is by
-    the kernel of at most 2000 rows, drawn by ``random_state`` from more, on the processor in
-    float64. It takes about as long as 100 solutions of the exact kernel of these rows, some 30
-    seconds for 2000 rows on one core, and an interruption of it leaves no model.
+    variance of its row and multiplies its squared error. Every map of that kernel may approximate
+    the model; the choice itself is by the kernel of at most 2000 rows, drawn by ``random_state``
+    from more, on the processor in float64. It takes about as long as 100 solutions of the exact
+    kernel of these rows, some 30 seconds for 2000 rows on one core, and an interruption of it
+    leaves no model.
 
     Examples
     --------

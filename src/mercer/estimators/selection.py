@@ -1,4 +1,4 @@
-"""Choosing gamma and alpha: by held-out rows, leaving out every row, or the likelihood of all."""
+"""Choosing gamma and alpha: by held-out rows, or by a criterion of all rows and its gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mercer._runtime.random import RandomStateLike, Slot, Streams, distinct, key
 from mercer._runtime.rows import PreparedRows, is_sparse
 from mercer._runtime.validation import is_name, name_from, real_number
 from mercer.designs import Design
-from mercer.equations.evidence import Likelihood, likes_own_scales, most_likely
+from mercer.equations.criteria import LeftOut, Likelihood, likes_own_scales, optimum
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.targets import Target
 from mercer.kernels import Stationary
@@ -27,20 +27,24 @@ from mercer.maps.base import responses
 from mercer.problem import Problem
 
 __all__ = [
+    "CRITERIA",
     "Choice",
     "Interrupted",
     "Task",
-    "check_evidence",
     "checked_path",
     "choose",
-    "choose_most_likely",
+    "choose_by",
+    "criterion_of",
     "held_out",
     "random_order",
     "split_key",
 ]
 
-# Most rows of a likelihood: choosing by more takes minutes on one core.
-_LIKELIHOOD_ROWS = 2000
+# Criteria that choose gamma and alpha by their gradient, and the fitted attributes of their values.
+CRITERIA = {"evidence": "evidence_", "leave-one-out": "left_out_error_"}
+
+# Most rows of a criterion: choosing by more takes minutes on one core.
+_CRITERION_ROWS = 2000
 _FEWEST_HALVED = 20  # rows: halves of fewer do not tell whether inputs differ in relevance
 # Rows, or as many products with fewer columns, up to which every row is left out unasked: about a
 # second for every alpha.
@@ -121,27 +125,34 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
     return Choice(_at(map_, gammas[best] if gammas else None), alpha, trials[best].thetas, tables)
 
 
-def check_evidence(model: Any) -> None:
-    """Refuse settings beside selection="evidence" that the likelihood of targets does not know."""
-    for name in ("alphas", "gamma_path"):
-        path = getattr(model, name, None)
+def criterion_of(model: Any) -> str | None:
+    """The criterion of gamma and alpha that a model states; None for others, a ValueError beside
+    settings that the criterion does not know."""
+    name = getattr(model, "selection", None)
+    if not any(is_name(name, each) for each in CRITERIA):
+        return None
+    for setting in ("alphas", "gamma_path"):
+        path = getattr(model, setting, None)
         if path is not None:
             raise ValueError(
-                f"{name} must be left out beside selection='evidence', which chooses from all "
+                f"{setting} must be left out beside selection={name!r}, which chooses from all "
                 f"positive numbers; got {path!r}."
             )
     loss, penalty = model._loss_, getattr(model, "penalty", "l2")
-    if not (loss.quadratic and is_name(penalty, "l2") and is_regressor(model)):
+    fits = is_name(name, "leave-one-out") or is_regressor(model)
+    if not (loss.quadratic and is_name(penalty, "l2") and fits):
+        kind = "model" if is_name(name, "leave-one-out") else "regressor"
         raise ValueError(
-            "selection='evidence' needs a regressor with loss='squared' and penalty='l2'; got a "
+            f"selection={name!r} needs a {kind} with loss='squared' and penalty='l2'; got a "
             f"{type(model).__name__} with loss={loss.name!r} and penalty={penalty!r}."
         )
+    return str(name)
 
 
-def choose_most_likely(
-    rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: int
-) -> tuple[FeatureMap, float, float]:
-    """``map_`` at the gammas of the largest likelihood of scaled rows, its alpha and logarithm.
+def choose_by(
+    criterion: str, rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: int
+) -> tuple[FeatureMap, float, dict[str, float]]:
+    """``map_`` at the best gammas for scaled rows, alpha, and the criterion's fitted attribute.
 
     The search starts at the kernel of ``map_``, whose gamma is a number or an array, and at
     ``alpha``. ``key`` decides which rows it takes if there are too many, and their halves.
@@ -149,38 +160,42 @@ def choose_most_likely(
     kernel, one, n = map_.stated_kernel(), np.ones((1, 1)), len(rows)
     if not isinstance(kernel, Stationary) or kernel.slope(one, one) is None:
         raise ValueError(
-            "selection='evidence' needs the kernel 'gaussian', 'laplacian', 'exponential', "
+            f"selection={criterion!r} needs the kernel 'gaussian', 'laplacian', 'exponential', "
             f"'matern' or 'rational_quadratic'; got {kernel!r} with {type(map_).__name__}."
         )
     if n < 2:
-        raise ValueError(f"selection='evidence' needs two rows or more; got n_samples={n}.")
+        raise ValueError(f"selection={criterion!r} needs two rows or more; got n_samples={n}.")
     weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)
-    if n > _LIKELIHOOD_ROWS:
-        few = np.sort(distinct(key, n, _LIKELIHOOD_ROWS, Slot.VALIDATION))
+    if n > _CRITERION_ROWS:
+        few = np.sort(distinct(key, n, _CRITERION_ROWS, Slot.VALIDATION))
         rows, weights = rows.taken(few), None if weights is None else weights[few]
     targets = rows.target.reshape(len(rows), -1).astype(np.float64)
     if fit_intercept:
         targets = targets - targets.mean(axis=0)
     targets = targets[:, targets.any(axis=0)]
-    if not targets.size:  # constant targets are likely without end, whatever the kernel
-        return map_, alpha, np.inf
+    if not targets.size:  # no kernel predicts constant targets better than another
+        constant = {"evidence": np.inf, "leave-one-out": 0.0}
+        return map_, alpha, {CRITERIA[criterion]: constant[criterion]}
     sizes = np.sqrt(np.mean(np.square(targets), axis=0))
     check_memory(
         24.0 * np.prod(rows.X.shape, dtype=float),
-        f"selection='evidence' with {len(rows)} dense rows of {rows.X.shape[1]} inputs",
+        f"selection={criterion!r} with {len(rows)} dense rows of {rows.X.shape[1]} inputs",
         "give gamma and alpha instead",
     )
     X = rows.X.together() if isinstance(rows.X, PreparedRows) else rows.X
     X = (X.toarray() if is_sparse(X) else X).astype(np.float64)
-    likelihood = Likelihood(kernel, X, targets / sizes, weights, fit_intercept)
+    kind = Likelihood if criterion == "evidence" else LeftOut
+    judged = kind(kernel, X, targets / sizes, weights, fit_intercept)
     start = np.full(X.shape[1], kernel.gamma), alpha * n
     own_scales = X.shape[1] > 1 and len(X) >= _FEWEST_HALVED
     if own_scales:
         order = random_order(key, len(X))
-        own_scales = likes_own_scales(likelihood, *start, order < np.median(order))
-    found = most_likely(likelihood, *start, own_scales)
-    evidence = found.log_likelihood - len(X) * float(np.sum(np.log(sizes)))
-    return map_.with_gamma(found.gamma), found.ridge / n, evidence
+        own_scales = likes_own_scales(judged, *start, order < np.median(order))
+    found = optimum(judged, *start, own_scales)
+    value = found.value - len(X) * float(np.sum(np.log(sizes)))
+    if criterion == "leave-one-out":
+        value = float(np.exp(-found.value / len(X)))
+    return map_.with_gamma(found.gamma), found.ridge / n, {CRITERIA[criterion]: value}
 
 
 @dataclass
