@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from mercer import LocalKernelRegressor, persistence, solvers
 from mercer.auto.tuning import TUNING
 from mercer.cli.app import app
-from mercer.cli.cluster import Counts, Watched, _Progress
+from mercer.cli.cluster import Counts, Progress, Watched
 from mercer.distributed import Here, Part, Run, Shard, gathered
 from mercer.solvers import BlockCoordinateDescent
 
@@ -153,7 +153,7 @@ def test_what_moves_is_counted():
     run = Run(engine, Sum, None)
     w = np.ones((2, 1))
     assert run.total("total", version=0, truth=lambda i: w) == 16
-    assert vars(engine.counts) == Counts(requests=1, bytes_moved=8, missed=0).told()
+    assert engine.counts == Counts(requests=1, bytes_moved=8, missed=0)
     engine.memories[1].forget()
     assert run.total("total", version=0, truth=lambda i: w) == 16
     assert vars(engine.counts) == {"requests": 3, "bytes_moved": 24, "missed": 1}
@@ -162,7 +162,7 @@ def test_what_moves_is_counted():
 
 def test_people_are_told_how_far_a_fit_is(monkeypatch):
     lines = []
-    told = _Progress(Here([Shard(np.ones((5, 2)))], n_workers=3), lines.append, verbose=False)
+    told = Progress(Here([Shard(np.ones((5, 2)))], n_workers=3), lines.append, verbose=False)
     monkeypatch.setattr("mercer.cli.cluster._OFTEN", 0.0)
     gathered(told.engine, len)
     assert lines.pop() == "request 1, 0 s, 0 B moved, 3 workers"
@@ -203,20 +203,20 @@ def test_a_fit_goes_on_from_its_checkpoint_on_another_number_of_workers(
     assert not any((folder / "kept").iterdir())
     calls = []
 
-    def dies(self, state, plain=_Progress.__call__):
+    def dies(self, state, plain=Progress.__call__):
         calls.append(state)
         if len(calls) == 2:
             raise RuntimeError("the client dies")
         return plain(self, state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Progress, "__call__", dies)
+        patch.setattr(Progress, "__call__", dies)
         assert fit("--scheduler", address, *BLOCKS, "--checkpoint", "kept").exit_code == 1
     assert not (folder / "m.skops").exists()
     assert any((folder / "kept").iterdir())
     again = []
     with monkeypatch.context() as patch:
-        patch.setattr(_Progress, "__call__", lambda self, state: again.append(state))
+        patch.setattr(Progress, "__call__", lambda self, state: again.append(state))
         done = fit("--workers", 1, *BLOCKS, "--checkpoint", "kept")
     assert done.exit_code == 0, done.output
     model = persistence.load("m.skops")
@@ -234,7 +234,7 @@ def test_an_interrupt_leaves_the_model_so_far(folder, address, monkeypatch):
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Progress, "__call__", interrupts)
+    monkeypatch.setattr(Progress, "__call__", interrupts)
     done = fit("--scheduler", address, *BLOCKS[:-2], "--solver", "cg")
     assert done.exit_code == 130
     assert "wrote m.skops, the model as far as the fit was when it was interrupted" in " ".join(

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from mercer import KernelClassifier, KernelRegressor, persistence
 from mercer.auto import AutoKernelRegressor
-from mercer.cli import output, rows
+from mercer.cli import rows
 from mercer.cli.app import app
+from mercer.cli.predict import RunningScores
 from mercer.compare.metrics import scores
 from mercer.datasets import csv_text, tables
 
@@ -256,15 +257,15 @@ def test_scores_of_pieces_are_those_of_the_whole(task):
     y, predicted = 1e6 + rng.normal(size=(2, 500))
     if task == "classification":
         y, predicted = (np.round(v - 1e6).astype(int) for v in (y, predicted))
-    running = output.RunningScores(task)
+    running = RunningScores(task)
     for part in np.split(np.arange(500), [1, 7, 300]):
         running.add(y[part], predicted[part])
     assert running.scores() == pytest.approx(scores(task, y, predicted), rel=1e-9)
 
 
 def test_scores_without_a_row_or_a_spread_are_told_as_they_are():
-    assert output.RunningScores("regression").scores() == {}
-    running = output.RunningScores("regression")
+    assert RunningScores("regression").scores() == {}
+    running = RunningScores("regression")
     running.add(np.zeros(3), np.zeros(3))
     assert running.scores() == {"relative_rmse": 0.0, "r2": 1.0}
     running.add(np.zeros(1), np.ones(1))

@@ -12,8 +12,9 @@ from sklearn.pipeline import Pipeline
 from typer.testing import CliRunner
 
 from mercer import AutoKernelRegressor, KernelRegressor, datasets, persistence
-from mercer.cli import fitting, options
+from mercer.cli import fit_options, options
 from mercer.cli.app import app
+from mercer.cli.summary import held_out_words
 from mercer.plots import report
 
 HOW = ("--map", "fourier", "--n-components", "20")
@@ -287,7 +288,7 @@ def test_rows_held_out_by_time_are_told(path, houses):
     assert summary["time"] == how[1]
     assert not summary["validation"]["cross_validated"]
     by = f"later by column {column} than all rows fitted"
-    assert by in fitting.held_out_words(summary["validation"], "r2")
+    assert by in held_out_words(summary["validation"], "r2")
     assert by in " ".join(run("show", "m.skops").stdout.split())
     assert "they are later than all rows fitted" in Path("page.html").read_text("utf-8")
 
@@ -357,7 +358,7 @@ def test_names_with_commas_stand_in_quotes():
 
     assert names_in(' a, "b, c",a') == ("a", "b, c")
     assert names_in(None) == ()
-    assert fitting.scorer_name("r2") == "r2"
+    assert fit_options.scorer_name("r2") == "r2"
 
 
 def test_targets_of_money_are_numbers():

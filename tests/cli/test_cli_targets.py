@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mercer.cli import data
+from mercer.cli import read
 from mercer.cli.app import app
 from mercer.cli.options import Task
 from mercer.cli.roles import Roles
@@ -25,7 +25,7 @@ def taken(target, task=Task.auto, kind="csv"):
     """The task of a target in a file, and the sentence about it."""
     table = pd.DataFrame({"a": np.arange(len(target)) / 7, "t": target})
     table.to_csv("t.csv", index=False) if kind == "csv" else table.to_parquet("t.parquet")
-    rows = data.labelled(f"t.{kind}", Roles("t"), task)
+    rows = read.labelled(f"t.{kind}", Roles("t"), task)
     return rows.data.task, rows.task_note
 
 

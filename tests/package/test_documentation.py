@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mercer
+import mercer.dask
 from mercer import maps
 from mercer._runtime import documentation as _documentation
 from mercer.estimators._documentation import documented, entries
@@ -25,6 +26,7 @@ POINTERS = {
     "cpp": {"those": 3.0, "these": 1.0, "of which": 0.65, r"what [^.;:]*?\b(?:is|are)": 2.9},
 }
 CLASSES = [cls for name in mercer.__all__ if inspect.isclass(cls := getattr(mercer, name))]
+CLASSES += [getattr(mercer.dask, name) for name in mercer.dask.__all__]
 
 
 def _section(doc, title):
@@ -37,7 +39,7 @@ def _section(doc, title):
     return texts
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
 def test_every_parameter_is_explained_in_the_order_of_the_signature(cls):
     doc = inspect.getdoc(cls)
     assert not re.search(r"^\s*\{", doc, re.M)

@@ -1,5 +1,7 @@
 """Displays show what fitted models keep, on new axes or on those given."""
 
+import inspect
+import re
 import warnings
 
 import numpy as np
@@ -53,6 +55,23 @@ def of_many_classes():
 def texts(axes):
     labels = [*axes.get_xticklabels(), *axes.get_yticklabels()]
     return [label.get_text() for label in labels]
+
+
+DISPLAYS = [each for name in plots.__all__ if inspect.isclass(each := getattr(plots, name))]
+
+
+@pytest.mark.parametrize("display", DISPLAYS, ids=lambda display: display.__name__)
+def test_methods_of_displays_explain_their_parameters_in_order(display):
+    methods = [name for name in vars(display) if not name.startswith("_")]
+    for method in (display, *(getattr(display, name) for name in methods)):
+        if not callable(method):
+            continue
+        doc = inspect.getdoc(method)
+        section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n[A-Z]\w+\n-|\Z)", doc, re.M | re.S)[1]
+        heads = [line.partition(" : ")[0] for line in section.splitlines() if line[:1] != " "]
+        names = [name.strip("*") for head in heads for name in head.split(", ")]
+        assert names == [n for n in inspect.signature(method).parameters if n != "self"]
+        assert not re.search(r"^\s*\{", doc, re.M)
 
 
 # -- every display -----------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from mercer import (
     TablePreparer,
     persistence,
 )
-from mercer.plots import report, report_page, report_words, write_report
+from mercer.plots import page, report, report_words, write_report
 from mercer.plots.report_use import Origin
 
 pytest.importorskip("matplotlib")
@@ -292,7 +292,7 @@ def test_errors_are_one_sentence_and_leave_no_file(tmp_path, regressor, rows, mo
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report, "write_atomically", fail)
+    monkeypatch.setattr(page, "write_atomically", fail)
     with pytest.raises(OSError, match="No space left"):
         write_report(regressor, path)
     assert path.read_text() == "before"
@@ -367,7 +367,7 @@ def test_a_choice_in_words_names_what_was_chosen(regressor):
 
 
 def test_tables_are_escaped_shortened_and_bounded():
-    html = report_page.table(("<a>", "n"), [("<td>" * 100, 0.123456)] * 5, most=2)
+    html = page.table(("<a>", "n"), [("<td>" * 100, 0.123456)] * 5, most=2)
     assert "&lt;a&gt;" in html
     assert "<td><td>" not in html
     assert "0.1235" in html

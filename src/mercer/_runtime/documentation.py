@@ -12,21 +12,21 @@ from typing import TypeVar
 
 __all__ = ["Linked", "documented", "entries"]
 
-Class = TypeVar("Class", bound=type)
+Documented = TypeVar("Documented")  # a class or a function
 
 _PLACE = re.compile(r"^\{([\w, ]+)\}$", re.M)
 
 
-def documented(texts: dict[str, str]) -> Callable[[Class], Class]:
+def documented(texts: dict[str, str]) -> Callable[[Documented], Documented]:
     """A decorator that replaces lines such as ``{kernel, gamma}`` by the entries of the names."""
 
-    def fill(cls: Class) -> Class:
-        if cls.__doc__ is not None:  # ``python -OO`` has none
-            cls.__doc__ = _PLACE.sub(
+    def fill(owner: Documented) -> Documented:
+        if owner.__doc__ is not None:  # ``python -OO`` has none
+            owner.__doc__ = _PLACE.sub(
                 lambda place: "\n".join(texts[name] for name in place[1].split(", ")),
-                inspect.cleandoc(cls.__doc__),
+                inspect.cleandoc(owner.__doc__),
             )
-        return cls
+        return owner
 
     return fill
 

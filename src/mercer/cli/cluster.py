@@ -1,135 +1,42 @@
-"""``mercer fit`` of a folder of Parquet files on Dask workers."""
+"""Rows of a folder of Parquet files on Dask workers, and the progress of their fit."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mercer.cli.fitting import machine_for, written
-from mercer.cli.options import MACHINE_PANEL, Task, say, waiting
+from mercer.cli.options import Task, waiting
 from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
-    from mercer.cli.data import Labelled
+    from mercer.cli.fit_options import FitOptions
+    from mercer.cli.read import Labelled
     from mercer.distributed import Engine
     from mercer.distributed.parquet import ParquetPart
 
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Fit on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; DATA is a "
-        "folder of Parquet files that all of them find under this name.",
-        rich_help_panel=MACHINE_PANEL,
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Fit a folder of Parquet files in so many processes of this machine.",
-        rich_help_panel=MACHINE_PANEL,
-    ),
-]
 _OFTEN, _SELDOM = 0.2, 2.0  # seconds between two changes of the line, and between two lines
 
 
-@dataclass(frozen=True)
-class Where:
-    """Dask workers by options: a scheduler's, or new processes."""
-
-    scheduler: str | None = None
-    workers: int | None = None
-
-    @property
-    def option(self) -> str:
-        """The option that is given; "" for a fit in this process."""
-        if self.scheduler is not None and self.workers is not None:
-            raise ValueError("--scheduler must be left out beside --workers.")
-        if self.scheduler is not None:
-            return "--scheduler"
-        return "" if self.workers is None else "--workers"
-
-    def refuse(self, others: Mapping[str, Any]) -> None:
-        """Raise if an option is given that needs all rows in one process."""
-        for option, value in others.items():
-            if value:
-                raise ValueError(f"{option} must be left out beside {self.option}.")
-
-
-def fit_folder(
-    data: str,
-    roles: Roles,
-    task: Task,
-    settings: dict[str, Any],
-    where: Where,
-    out: Path,
-    *,
-    automatic: bool,
-    verbose: bool,
-) -> dict[str, Any]:
-    """Fit, write the model and score it; returns the summary to print."""
-    from mercer.distributed.models import fit_over
-    from mercer.distributed.targets import scores_of
-
-    plan = _planned(data, roles, where, automatic)
-    checkpoint = settings.get("checkpoint")
-    with _engine(data, plan, where, automatic) as engine:
-        rows = _rows(data, plan, engine, task)
-        model = machine_for(rows.data.task, settings, sparse=False, automatic=automatic)
-        if checkpoint is not None:
-            model.solver = replace(model.solver, checkpoint=None)
-        n, start = rows.data.X.shape[0], time.perf_counter()
-        interrupted = False
-        with waiting(f"fitting {n} rows on {engine.n_workers} workers", verbose) as show:
-            told = _Progress(engine, show, verbose)
-            try:
-                fit_over(model, told.engine, callback=told, checkpoint=checkpoint)
-            except KeyboardInterrupt:
-                if not hasattr(model, type(model)._fitted_by):
-                    raise
-                interrupted = True
-        seconds = time.perf_counter() - start
-        if plan.dtype is not None:  # the file says the names, as that of a fit to an array
-            vars(model).pop("feature_names_in_", None)
-        if checkpoint is not None:
-            model.solver = "block"  # where its checkpoints were is no part of the model
-        summary = written(rows, model, settings, roles, out) | {"seconds": seconds}
-        summary |= {"workers": engine.n_workers, **told.counts.told()}
-        if interrupted:
-            say(f"wrote {out}, the model as far as the fit was when it was interrupted")
-            raise KeyboardInterrupt
-        say(told.counts.in_words(engine.n_workers))
-        with waiting(f"scoring {n} rows"):
-            scores = scores_of(model, engine, rows.data.task)
-    return summary | {
-        "score": scores,
-        "scored_on": "training rows (no test part: expect less on new rows)",
-        "scored_rows": n,
-        "scoring": settings.get("scoring")
-        or ("accuracy" if rows.data.task == "classification" else "r2"),
-    }
-
-
-def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetPart:
+def planned(options: FitOptions, roles: Roles, automatic: bool) -> ParquetPart:
     """All rows of the files as one part, from metadata alone, for the roles of columns."""
-    from mercer.cli.data import no_target
+    from mercer.cli.read import no_target
     from mercer.datasets import mapped
     from mercer.distributed.parquet import parquet_files, parquet_parts
 
+    data = options.data
     path = Path(data)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {data}.")
     if path.is_file() and not mapped.is_parquet(path):
-        raise ValueError(f"{where.option} needs a folder of Parquet files; {data} is no such file.")
+        raise ValueError(
+            f"{options.workers_option} needs a folder of Parquet files; {data} is no such file."
+        )
     (names,) = parquet_parts(parquet_files(path)[:1], 1)
     if roles.target is None:
         raise no_target(data, names.features)
@@ -147,18 +54,18 @@ def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetP
 
 
 @contextmanager
-def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[Engine]:
+def shards(options: FitOptions, plan: ParquetPart, raw: bool) -> Iterator[Engine]:
     """Shards that Dask workers read; the end closes the client and workers it started."""
     from mercer.dask.clusters import client_for
     from mercer.dask.intake import shards_of
     from mercer.dask.packages import package
 
     with ExitStack() as stack:
-        address = where.scheduler
-        if where.workers is not None:
-            with waiting(f"starting {where.workers} processes"):
+        address = options.scheduler
+        if options.workers is not None:
+            with waiting(f"starting {options.workers} processes"):
                 cluster = package("distributed").LocalCluster(
-                    n_workers=where.workers,
+                    n_workers=options.workers,
                     threads_per_worker=1,
                     host="127.0.0.1",
                     dashboard_address=":0",
@@ -169,19 +76,19 @@ def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[E
         client = client_for(address)
         stack.callback(client.close)
         columns: dict[str, Any] = {"features": plan.features, "raw": raw}
-        with waiting(f"reading {data}"):
-            path = str(Path(data).absolute())
+        with waiting(f"reading {options.data}"):
+            path = str(Path(options.data).absolute())
             engine = shards_of(client, path, plan.target, plan.weights, **columns)
         stack.callback(engine.close)
         yield engine
 
 
-def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
+def labelled_over(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
     """Labelled rows whose inputs stay with the workers."""
     import numpy as np
 
     from mercer import datasets
-    from mercer.cli.data import Labelled, task_of
+    from mercer.cli.read import Labelled, task_of
     from mercer.distributed.targets import DISTINCT, outline_of
 
     outline = outline_of(engine)
@@ -202,11 +109,7 @@ def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
     name = Path(data).absolute().name.partition(".")[0]
     shape = SimpleNamespace(shape=(outline.n_rows, outline.n_inputs))
     held = datasets.Dataset(name, kind, shape, np.empty(0), feature_names=plan.features)
-    say(note)
-    left_out = plan.n_rows - outline.n_rows
-    if left_out:
-        say(f"left out: {left_out} rows whose target is missing")
-    return Labelled(held, plan.target, note, n_left_out=left_out)
+    return Labelled(held, plan.target, note, n_left_out=plan.n_rows - outline.n_rows)
 
 
 # -- what is told of a fit as it goes -----------------------------------------------------------
@@ -219,10 +122,6 @@ class Counts:
     requests: int = 0
     bytes_moved: int = 0  # between this process and workers
     missed: int = 0  # answers of workers that had lost what they need
-
-    def told(self) -> dict[str, int]:
-        """Counts by their names."""
-        return dict(vars(self))
 
     def in_words(self, n_workers: int) -> str:
         """As the line of a fit that goes on has it."""
@@ -282,7 +181,7 @@ class Watched:
         return replace(self, engine=self.engine.exchange(split, n_shards, join))
 
 
-class _Progress:
+class Progress:
     """Shows the progress of a fit: blocks, seconds, bytes, workers and losses."""
 
     def __init__(self, engine: Engine, show: Callable[[str], None], verbose: bool) -> None:

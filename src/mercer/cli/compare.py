@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.fitting import tell_rows
 from mercer.cli.options import (
     DATA_PANEL,
     AsTask,
@@ -23,7 +22,6 @@ from mercer.cli.options import (
     Seed,
     Target,
     Task,
-    check_writable_folder,
     echo,
     live,
     narrow,
@@ -32,13 +30,20 @@ from mercer.cli.options import (
     show_table,
     simple_table,
 )
-from mercer.cli.outputs import FIGURE, RECORDS, Force, Output, check_outputs
 from mercer.cli.roles import Roles, names_in
+from mercer.cli.write import (
+    FIGURE,
+    RECORDS,
+    Force,
+    Output,
+    check_outputs,
+    check_writable_folder,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mercer.cli.data import Labelled
+    from mercer.cli.read import Labelled
     from mercer.compare.comparison import Comparison, Plan
     from mercer.datasets.base import Dataset
 
@@ -100,11 +105,11 @@ def compare(
     plan = _plan(methods, sizes, fast, seed, n_jobs)
     check_writable_folder(out)
     from mercer import plots
-    from mercer.cli.data import labelled
+    from mercer.cli.read import labelled
 
     roles = Roles(target, names_in(features), names_in(drop), names_in(id_), time=time)
     rows = labelled(data, roles, task)
-    tell_rows(rows)
+    rows.tell()
     if time is not None:
         rows.data = _in_order(rows.data, time)
     lines = out / f"compare-{rows.data.name}.jsonl"

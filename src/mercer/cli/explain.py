@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mercer.cli.options import Data, Ids, Json, MaxMemory, echo, print_json, waiting
-from mercer.cli.outputs import EXPLANATIONS, PAGE, Force, Output, check_outputs
 from mercer.cli.roles import names_in
+from mercer.cli.write import (
+    EXPLANATIONS,
+    PAGE,
+    Force,
+    Output,
+    check_outputs,
+    is_page,
+    write_columns,
+)
 
 if TYPE_CHECKING:
     from mercer.cli.rows import Pieces
@@ -51,15 +60,14 @@ def explain(
     that the model keeps. Values that have to be estimated have standard errors beside them. Columns
     of DATA are found by name, as mercer predict finds them.
     """
-    is_page = out.suffix.lower() in PAGE.suffixes
     inputs = {"MODEL": model, "DATA": Path(data)}
-    check_outputs([Output("--out", out, PAGE if is_page else EXPLANATIONS)], inputs, force)
+    check_outputs([Output("--out", out, PAGE if is_page(out) else EXPLANATIONS)], inputs, force)
     from mercer.cli.rows import model_in, to_predict
 
     saved = model_in(model)
     warnings.filterwarnings("ignore", "X does not have valid feature names")
     pieces = to_predict(data, saved, names_in(id_) or tuple(saved.settings.get("id") or ()))
-    if is_page:
+    if is_page(out):
         n = _write_page(saved, pieces, class_, rows or _PAGE_ROWS, out, model.name)
     else:
         n = _write_values(saved.model, pieces, class_, rows, out)
@@ -85,29 +93,24 @@ def _explained(model: Any, X: Any, class_: str | None) -> ShapleyValues:
 def _write_values(
     model: Any, pieces: Pieces, class_: str | None, rows: int | None, out: Path
 ) -> int:
-    from mercer import persistence
-    from mercer.cli.output import predictions_file
-
     done = 0
 
-    def write(file: BinaryIO) -> None:
+    def explained() -> Iterator[dict[str, Any]]:
         nonlocal done
-        target = predictions_file(out, file)
         for piece in pieces.pieces:
             left = len(piece.X) if rows is None else min(len(piece.X), rows - done)
             if not left:
                 break
             found = _explained(model, piece.X[:left], class_)
             ids = {name: column[:left] for name, column in piece.ids.items()}
-            target.write({**ids, **_columns(found)})
+            yield {**ids, **_columns(found)}
             done += left
             update(f"{done} rows explained")
         if not done:
             raise ValueError("DATA must hold at least one row; got none.")
-        target.close()
 
     with waiting("explaining") as update:
-        persistence.write_atomically(out, write)
+        write_columns(out, explained())
     return done
 
 

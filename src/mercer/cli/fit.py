@@ -2,265 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mercer.cli.cluster import Scheduler, Where, Workers, fit_folder
-from mercer.cli.fitting import (
-    fitted,
-    prepared,
-    reported,
-    scored,
-    scorer_name,
-    stated,
-    tell,
-    tell_rows,
-    written,
-)
-from mercer.cli.options import (
-    AUTOMATIC_PANEL,
-    DATA_PANEL,
-    MACHINE_PANEL,
-    MODEL_PANEL,
-    OUTPUT_PANEL,
-    TASK_PANEL,
-    AsTask,
-    Data,
-    Drop,
-    Features,
-    Ids,
-    Jobs,
-    Json,
-    MaxMemory,
-    OutOfCore,
-    Seed,
-    Target,
-    Task,
-    check_writable_folder,
-    print_json,
-    say,
-)
-from mercer.cli.outputs import MODEL, PAGE, Force, Output, check_outputs
-from mercer.cli.roles import Roles, names_in
+from mercer.cli.fit_options import EstimatorChoice, FitOptions, command_of
+from mercer.cli.options import print_json, say, waiting
+from mercer.cli.roles import Roles
+from mercer.cli.summary import TRAINING_ROWS, default_score, described, scored, tell
 
 if TYPE_CHECKING:
-    from mercer.cli.data import Labelled
+    from mercer.cli.read import Labelled
+    from mercer.datasets.base import Dataset
 
 
-def _valued(metavar: str, text: str, *names: str, panel: str) -> Any:
-    """Option that takes a value, which the help shows as ``metavar`` in a group of options."""
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
-
-
-ModelFile = Annotated[
-    Path, typer.Option(help="The model file to write.", rich_help_panel=OUTPUT_PANEL)
-]
-MapName = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "binning, fourier, fastfood, nystroem, exact, tefm, perceptron, ngrams or linear.",
-        "--map",
-        panel=MODEL_PANEL,
-    ),
-]
-Components = Annotated[
-    int | None,
-    typer.Option(help="Grids, frequencies, landmarks: features.", rich_help_panel=MODEL_PANEL),
-]
-KernelName = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "gaussian, laplacian, exponential, cauchy, matern or rational_quadratic.",
-        panel=MODEL_PANEL,
-    ),
-]
-Gamma = Annotated[
-    str | None, _valued("NUMBER", "Scale of the kernel; or scale, median.", panel=MODEL_PANEL)
-]
-GammaPath = Annotated[
-    str | None,
-    _valued(
-        "NUMBERS",
-        "Values to choose gamma from on held-out rows, such as 0.01,0.1,1.",
-        panel=MODEL_PANEL,
-    ),
-]
-Alpha = Annotated[
-    float | None,
-    typer.Option(help="Weight of the penalty; by default set from n.", rich_help_panel=MODEL_PANEL),
-]
-Alphas = Annotated[
-    str | None,
-    _valued(
-        "NUMBERS",
-        "Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4.",
-        panel=MODEL_PANEL,
-    ),
-]
-LossName = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "squared, huber, logistic, hinge, squared_hinge, smooth_hinge, multinomial.",
-        panel=MODEL_PANEL,
-    ),
-]
-SolverName = Annotated[
-    str | None, _valued("NAME", "auto, cholesky, cg, block, newton-cg, cd.", panel=MODEL_PANEL)
-]
-Checkpoint = Annotated[
-    Path | None,
-    _valued(
-        "FOLDER",
-        "Where --solver block keeps how far it is: the same command goes on from there, on "
-        "any number of workers.",
-        panel=MODEL_PANEL,
-    ),
-]
-Sparse = Annotated[
-    bool,
-    typer.Option(
-        "--sparse",
-        help="Keep only the features that matter, of as many as it takes; --n-components is then "
-        "how many are drawn at a time.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Scale = Annotated[
-    bool,
-    typer.Option(
-        "--scale/--no-scale", help="Scale the inputs inside the model.", rich_help_panel=MODEL_PANEL
-    ),
-]
-
-
-TimeBudget = Annotated[
-    float | None,
-    typer.Option(
-        help="Seconds that the automatic choice and the fit may take.",
-        rich_help_panel=AUTOMATIC_PANEL,
-    ),
-]
-Weights = Annotated[
-    str | None, _valued("NAME", "Column of weights of the rows, of at least 0.", panel=DATA_PANEL)
-]
-Groups = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "Column of groups: the rows of one are never parted when settings are judged.",
-        panel=DATA_PANEL,
-    ),
-]
-TimeColumn = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "Column of dates or numbers that orders the rows: settings are judged on rows later than "
-        "those fitted.",
-        "--time",
-        panel=DATA_PANEL,
-    ),
-]
-Scoring = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2.",
-        panel=TASK_PANEL,
-    ),
-]
-ClassWeight = Annotated[
-    str | None,
-    _valued(
-        "WEIGHTS",
-        "balanced, a weight for each label such as no=1,yes=5, or a JSON object of them.",
-        "--class-weight",
-        panel=TASK_PANEL,
-    ),
-]
-Positive = Annotated[
-    str | None,
-    _valued(
-        "LABEL", "Class that --scoring is of, against all others, such as yes.", panel=TASK_PANEL
-    ),
-]
-Folds = Annotated[
-    int | None,
-    typer.Option(
-        "--cv",
-        metavar="K",
-        min=2,
-        help="Score by K-fold cross-validation as well, which takes K more fits.",
-        rich_help_panel=TASK_PANEL,
-    ),
-]
-Report = Annotated[
-    Path | None, _valued("FILE", "Write a page about the model, as HTML.", panel=OUTPUT_PANEL)
-]
-DeviceName = Annotated[
-    str | None,
-    _valued(
-        "NAME",
-        "Where an exact kernel or landmarks are computed: cpu, cuda or cuda:<number>.",
-        "--device",
-        panel=MACHINE_PANEL,
-    ),
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose", "-v", help="Tell every stage, in a line each.", rich_help_panel=OUTPUT_PANEL
-    ),
-]
-
-
-def fit(
-    data: Data,
-    out: ModelFile,
-    target: Target = None,
-    task: AsTask = Task.auto,
-    features: Features = None,
-    drop: Drop = None,
-    id_: Ids = None,
-    weights: Weights = None,
-    groups: Groups = None,
-    time: TimeColumn = None,
-    class_weight: ClassWeight = None,
-    scoring: Scoring = None,
-    positive: Positive = None,
-    cv: Folds = None,
-    map_: MapName = None,
-    n_components: Components = None,
-    kernel: KernelName = None,
-    gamma: Gamma = None,
-    gamma_path: GammaPath = None,
-    alpha: Alpha = None,
-    alphas: Alphas = None,
-    loss: LossName = None,
-    solver: SolverName = None,
-    checkpoint: Checkpoint = None,
-    sparse: Sparse = False,
-    seed: Seed = 0,
-    n_jobs: Jobs = None,
-    device: DeviceName = None,
-    scale: Scale = True,
-    max_memory: MaxMemory = None,
-    out_of_core: OutOfCore = False,
-    time_budget: TimeBudget = None,
-    scheduler: Scheduler = None,
-    workers: Workers = None,
-    report: Report = None,
-    force: Force = False,
-    verbose: Verbose = False,
-    as_json: Json = False,
-) -> None:
+@command_of
+def fit(options: FitOptions) -> None:
     """Fit a model to a table and write it to a file.
 
     With no option that says how, everything is chosen on held-out rows: the treatment of numbers,
@@ -275,157 +34,278 @@ def fit(
     can predict already, and the exit code is 130 or 143; the second signal ends the command at
     once.
     """
-    given, where = SimpleNamespace(**locals()), Where(scheduler, workers)
-    _check_files(given)
-    how = _how(given)
-    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups, time)
-    summary = (_of_folder if where.option else _of_file)(given, how, roles, where)
-    print_json(summary) if as_json else tell(summary)
+    options.check_files()
+    choice, roles = options.estimator(), options.roles
+    summary = (_of_folder if options.workers_option else _of_file)(options, choice, roles)
+    print_json(summary) if options.as_json else tell(summary)
     if summary["interrupted"]:
         raise KeyboardInterrupt
 
 
-@dataclass(frozen=True)
-class _How:
-    """Parameters of the estimator, and which estimator it is."""
-
-    settings: dict[str, Any]
-    sparse: bool
-    automatic: bool
-
-
-def _check_files(given: SimpleNamespace) -> None:
-    """Raise for outputs that would replace inputs or foreign files."""
-    outputs = [Output("--out", given.out, MODEL)]
-    if given.report is not None:
-        outputs.append(Output("--report", given.report, PAGE))
-    check_outputs(outputs, {"DATA": Path(given.data)}, given.force)
-
-
-def _how(given: SimpleNamespace) -> _How:
-    """Options as parameters of the estimator; without one that says how, it is automatic."""
-    settings = {
-        "feature_map": given.map_,
-        "n_components": given.n_components,
-        "kernel": given.kernel,
-        "gamma": _number_or_word(given.gamma),
-        "gamma_path": _numbers(given.gamma_path, "--gamma-path"),
-        "alpha": given.alpha,
-        "alphas": _numbers(given.alphas, "--alphas"),
-        "loss": given.loss,
-        "solver": given.solver,
-        "checkpoint": _folder(given.checkpoint, given.solver),
-        "device": given.device,
-    }
-    settings = {name: value for name, value in settings.items() if value is not None}
-    if given.sparse and given.device is not None:
-        raise ValueError("--device must be left out beside --sparse.")
-    automatic = not settings and not given.sparse and given.scale
-    settings |= {"random_state": given.seed, "n_jobs": given.n_jobs}
-    only_automatic = {
-        "time_budget": given.time_budget,
-        "scoring": scorer_name(given.scoring),
-        "time": given.time,
-    }
-    asked = {name: value for name, value in only_automatic.items() if value is not None}
-    if automatic:
-        settings |= asked
-    elif asked:
-        option = f"--{next(iter(asked)).replace('_', '-')}"
-        raise ValueError(f"{option} must be left out beside options that say how to fit.")
-    else:
-        settings["scale"] = given.scale
-    return _How(settings, given.sparse, automatic)
-
-
-def _of_folder(given: SimpleNamespace, how: _How, roles: Roles, where: Where) -> dict[str, Any]:
-    """Fit a folder of Parquet files by many processes; return the summary to print."""
-    where.refuse(
-        {
-            "--sparse": given.sparse,
-            "--groups": given.groups,
-            "--time": given.time,
-            "--class-weight": given.class_weight,
-            "--positive": given.positive,
-            "--cv": given.cv,
-            "--report": given.report,
-            "--out-of-core": given.out_of_core,
-            "--device": given.device,
-        }
-    )
-    more = {"automatic": how.automatic, "verbose": given.verbose}
-    return fit_folder(given.data, roles, given.task, how.settings, where, given.out, **more)
-
-
-def _of_file(given: SimpleNamespace, how: _How, roles: Roles, _: Where) -> dict[str, Any]:
+def _of_file(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> dict[str, Any]:
     """Fit a file or a known data set in this process; return the summary to print."""
-    from mercer.cli.data import labelled
+    from mercer.cli.read import labelled
     from mercer.cli.scorers import check_folds, cross_validated
 
-    if given.cv is not None and given.checkpoint is not None:
+    if options.cv is not None and options.checkpoint is not None:
         raise ValueError("--cv must be left out beside --checkpoint, which holds one fit.")
-    rows = labelled(given.data, roles, given.task, given.out_of_core, raw=how.automatic)
-    tell_rows(rows)
-    scorer, judged = _judged(given, rows)
-    settings = how.settings | judged
-    choice = (settings, how.sparse, how.automatic)
-    check_folds(rows, given.cv)
-    rows = prepared(rows, settings, how.automatic)
-    model, seconds, interrupted = fitted(rows, *choice, given.verbose)
-    summary = written(rows, model, stated(settings), roles, given.out)
+    rows = labelled(options.data, roles, options.task, options.out_of_core, raw=choice.automatic)
+    rows.tell()
+    scorer, judged = _judged(options, rows)
+    choice = replace(choice, settings=choice.settings | judged)
+    check_folds(rows, options.cv)
+    rows = _prepared(rows, choice)
+    model, seconds, interrupted = _fitted(rows, choice, options.verbose)
+    summary = _written(rows, model, _stated(choice.settings), roles, options.out)
     if interrupted or summary["interrupted"]:
-        say(f"wrote {given.out}, the model as far as the fit was when it was interrupted")
+        say(f"wrote {options.out}, the model as far as the fit was when it was interrupted")
     if interrupted:
         raise KeyboardInterrupt
     summary |= {"seconds": seconds, **scored(rows.data, model, scorer)}
-    if given.report is not None:
-        summary["report"] = reported(rows, model, given.report, given.out)
-    if given.cv is not None and not summary["interrupted"]:
+    if options.report is not None:
+        summary["report"] = _reported(rows, model, options.report, options.out)
+    if options.cv is not None and not summary["interrupted"]:
 
         def fit_part(part: Labelled) -> Any:
-            model, _, stopped = fitted(part, *choice)
+            model, _, stopped = _fitted(part, choice)
             if stopped or getattr(model, "interrupted_", False):
                 raise KeyboardInterrupt
             return model
 
-        summary["cv"] = cross_validated(rows, given.cv, given.seed, fit_part)
+        summary["cv"] = cross_validated(rows, options.cv, options.seed, fit_part)
     return summary
 
 
-def _judged(given: SimpleNamespace, rows: Labelled) -> tuple[Any, dict[str, Any]]:
+def _of_folder(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> dict[str, Any]:
+    """Fit a folder of Parquet files by many processes; return the summary to print."""
+    options.refuse_with_workers()
+    from mercer.cli.cluster import Progress, labelled_over, planned, shards
+    from mercer.distributed.models import fit_over
+    from mercer.distributed.targets import scores_of
+
+    plan = planned(options, roles, choice.automatic)
+    checkpoint = choice.settings.get("checkpoint")
+    with shards(options, plan, choice.automatic) as engine:
+        rows = labelled_over(options.data, plan, engine, options.task)
+        rows.tell()
+        model = _machine_for(rows.data.task, choice)
+        if checkpoint is not None:
+            model.solver = replace(model.solver, checkpoint=None)
+        n, start = rows.data.X.shape[0], time.perf_counter()
+        interrupted = False
+        with waiting(f"fitting {n} rows on {engine.n_workers} workers", options.verbose) as show:
+            progress = Progress(engine, show, options.verbose)
+            try:
+                fit_over(model, progress.engine, callback=progress, checkpoint=checkpoint)
+            except KeyboardInterrupt:
+                if not hasattr(model, type(model)._fitted_by):
+                    raise
+                interrupted = True
+        seconds = time.perf_counter() - start
+        if plan.dtype is not None:  # the file says the names, as that of a fit to an array
+            vars(model).pop("feature_names_in_", None)
+        if checkpoint is not None:
+            model.solver = "block"  # where its checkpoints were is no part of the model
+        summary = _written(rows, model, choice.settings, roles, options.out)
+        summary |= {"seconds": seconds, "workers": engine.n_workers, **vars(progress.counts)}
+        if interrupted:
+            say(f"wrote {options.out}, the model as far as the fit was when it was interrupted")
+            raise KeyboardInterrupt
+        say(progress.counts.in_words(engine.n_workers))
+        with waiting(f"scoring {n} rows"):
+            scores = scores_of(model, engine, rows.data.task)
+    return summary | {
+        "score": scores,
+        "scored_on": TRAINING_ROWS,
+        "scored_rows": n,
+        "scoring": choice.settings.get("scoring") or default_score(rows.data.task),
+    }
+
+
+def _judged(options: FitOptions, rows: Labelled) -> tuple[Any, dict[str, Any]]:
     """The scorer, and the parameters of the estimator that depend on the classes."""
     from mercer.cli.scorers import class_weight_of, positive_scorer
 
     y, kind = rows.data.y, rows.data.task
-    scorer = positive_scorer(given.scoring, given.positive, y, kind)
-    judged = {"scoring": scorer, "class_weight": class_weight_of(given.class_weight, y, kind)}
+    scorer = positive_scorer(options.scoring, options.positive, y, kind)
+    judged = {"scoring": scorer, "class_weight": class_weight_of(options.class_weight, y, kind)}
     names = rows.data.feature_names
-    if given.time is not None and names is not None and hasattr(rows.data.X, "strides"):
-        judged["time"] = list(names).index(given.time)  # of an array, whose columns have places
+    if options.time is not None and names is not None and hasattr(rows.data.X, "strides"):
+        judged["time"] = list(names).index(options.time)  # of an array, whose columns have places
     return scorer, {name: value for name, value in judged.items() if value is not None}
 
 
-def _number_or_word(text: str | None) -> float | str | None:
+def _prepared(rows: Labelled, choice: EstimatorChoice) -> Labelled:
+    """Rows with inputs as the model takes them; logs the treatment of cells without numbers."""
+    from mercer.cli.rows import as_texts, takes_text
+
+    if takes_text(choice.settings):
+        rows.data = replace(rows.data, X=as_texts(rows.data.X))
+    elif rows.is_raw and not choice.automatic:
+        say("texts, dates and missing cells become numbers first, as mercer.TablePreparer does it")
+    return rows
+
+
+def _stated(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as a file holds them: a scorer by its name, classes by their texts."""
+    told = dict(settings)
+    scorer, weights = told.get("scoring"), told.get("class_weight")
+    if callable(scorer):
+        told |= {"scoring": scorer.name, "positive": str(scorer.positive)}
+    if isinstance(weights, dict):
+        told["class_weight"] = {str(label): weight for label, weight in weights.items()}
+    return told
+
+
+def _fitted(
+    rows: Labelled, choice: EstimatorChoice, verbose: bool = False
+) -> tuple[Any, float, bool]:
+    """A model of some rows, the seconds that its fit took, and True if it was interrupted.
+
+    A KeyboardInterrupt passes without a model that could predict, and with a checkpoint.
+    """
+    from mercer.cli.rows import takes_text
+
+    data, settings = rows.data, choice.settings
+    machine = _machine_for(data.task, choice)
+    named = {"sample_weight": ("--weights", rows.weights), "groups": ("--groups", rows.groups)}
+    more = {name: values for name, (_, values) in named.items() if values is not None}
+    for name in more:
+        if name not in signature(machine.fit).parameters:
+            raise ValueError(
+                f"{named[name][0]} must be left out for {type(machine).__name__}, whose fit "
+                "takes none."
+            )
+    model = machine
+    if rows.is_raw and not choice.automatic and not takes_text(settings):
+        model = _of_raw(machine, data.task, settings)
+        more = {f"model__{name}": values for name, values in more.items()}
+    start, interrupted = time.perf_counter(), False
+    with waiting(f"fitting {data.X.shape[0]} rows of {_width(data)} inputs", verbose):
+        try:
+            model.fit(data.X, data.y, **more)
+        except KeyboardInterrupt:
+            if "checkpoint" in settings or not _can_predict(model, data.X):
+                raise
+            interrupted = True
+    seconds = time.perf_counter() - start
+    if "checkpoint" in settings:
+        machine.solver = "block"  # where its checkpoints were is no part of the model
+    return model, seconds, interrupted
+
+
+def _can_predict(model: Any, X: Any) -> bool:
+    """True if an interrupted fit left a model."""
+    import numpy as np
+
+    from mercer.cli.scorers import rows_of
+
     try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+        model.predict(rows_of(X, np.arange(1)))
+    except Exception:  # an interrupted model may lack any attribute
+        return False
+    return True
 
 
-def _numbers(text: str | None, option: str) -> list[float] | None:
-    try:
-        return None if text is None else [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ValueError(
-            f"{option} must be numbers with commas between them; got {text!r}."
-        ) from error
+def _machine_for(task: str, choice: EstimatorChoice) -> Any:
+    """The unfitted estimator."""
+    import mercer
+
+    settings = choice.settings
+    kind = "KernelClassifier" if task == "classification" else "KernelRegressor"
+    kind = f"Auto{kind}" if choice.automatic else kind
+    if choice.sparse:
+        for name, other in (("gamma_path", "gamma"), ("alphas", "alpha")):
+            if name in settings:
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option} must be left out beside --sparse; give --{other}.")
+        settings = {"n_new" if k == "n_components" else k: v for k, v in settings.items()}
+        kind = f"Sparse{kind}"
+    folder = settings.get("checkpoint")
+    settings = {name: value for name, value in settings.items() if name != "checkpoint"}
+    machine = getattr(mercer, kind)(**settings)
+    if folder is not None:
+        how = {"tol": machine.tol, "max_iter": machine.max_iter, "checkpoint": folder}
+        machine.solver = mercer.solvers.BlockCoordinateDescent(**how)
+    return machine
 
 
-def _folder(checkpoint: Path | None, solver: str | None) -> str | None:
-    """The folder of checkpoints, if they are wanted and the solver writes them."""
-    if checkpoint is None:
-        return None
-    if solver != "block":
-        raise ValueError(f"--checkpoint must stand beside --solver block; got {solver or 'none'}.")
-    check_writable_folder(checkpoint)
-    return str(checkpoint)
+def _of_raw(machine: Any, task: str, settings: dict[str, Any]) -> Any:
+    """A machine behind a preparer, for tables with texts, dates or gaps."""
+    from sklearn.pipeline import Pipeline
+
+    from mercer import TablePreparer
+
+    target = "classes" if task == "classification" else "continuous"
+    preparer = TablePreparer(target=target, random_state=settings["random_state"])
+    return Pipeline([("preparer", preparer), ("model", machine)])
+
+
+def _width(data: Dataset) -> int:
+    """The number of inputs: 1 for texts."""
+    return 1 if len(data.X.shape) == 1 else data.X.shape[1]
+
+
+def _written(
+    rows: Labelled, model: Any, settings: dict[str, Any], roles: Roles, out: Path
+) -> dict[str, Any]:
+    """Write the model's file; return the summary to print."""
+    from mercer import persistence
+
+    data = rows.data
+    names = None if data.feature_names is None else list(data.feature_names)
+    columns = {
+        "id": list(roles.ids) or None,
+        "drop": list(roles.drop) or None,
+        "weights": roles.weights,
+        "groups": roles.groups,
+        "time": roles.time,
+    }
+    columns = {name: value for name, value in columns.items() if value is not None}
+    scorer = getattr(model, "scoring", None)
+    if callable(scorer):
+        model.scoring = None  # model files carry no scorers
+    size = persistence.save(
+        model,
+        out,
+        task=data.task,
+        target=rows.target,
+        feature_names=names,
+        settings={**settings, **columns, "data": data.name, "rows": data.X.shape[0]},
+    )
+    if callable(scorer):
+        model.scoring = scorer
+    return {
+        "model": str(out),
+        "bytes": size,
+        "data": data.name,
+        "task": data.task,
+        "target": rows.target,
+        "n": data.X.shape[0],
+        "n_left_out": rows.n_left_out,
+        "d": _width(data),
+        **columns,
+        **described(model, _n_counted(rows)),
+        "settings": settings,
+    }
+
+
+def _n_counted(rows: Labelled) -> int:
+    """Rows with a weight above 0."""
+    weights = rows.weights
+    n: int = rows.data.X.shape[0]
+    return n if weights is None else int((weights > 0).sum())
+
+
+def _reported(rows: Labelled, model: Any, path: Path, out: Path) -> str:
+    """Write the page about a model of the file ``out``; returns the page's path."""
+    from mercer.plots.report import Origin, write_page
+
+    data = rows.data
+    n = data.X.shape[0]
+    size = out.stat().st_size
+    origin = Origin(str(out), n, rows.n_left_out, rows.task_note, size)
+    title = f"{rows.target} of {data.name}" if rows.target else data.name
+    with waiting(f"writing {path}"):
+        write_page(model, path, data.X_test, data.y_test, title, origin)
+    return str(path)

@@ -36,7 +36,7 @@ def show(
 
 
 def _content(path: Path, saved: SavedModel) -> dict[str, Any]:
-    from mercer.cli.fitting import described
+    from mercer.cli.summary import described
 
     model, settings = saved.model, dict(saved.settings)
     rows = settings.pop("rows", None)
@@ -99,7 +99,7 @@ def _tell(content: dict[str, Any]) -> None:
 
     from mercer._runtime.arrays import format_bytes
     from mercer._runtime.messages import printable
-    from mercer.cli.fitting import form_words
+    from mercer.cli.summary import form_words
 
     facts = {
         "model": f"{content['estimator']}, {form_words(content)}",
@@ -146,7 +146,7 @@ def _fitted_to(content: dict[str, Any]) -> str:
 
 
 def _chosen(content: dict[str, Any]) -> str:
-    from mercer.cli.fitting import chosen_words
+    from mercer.cli.summary import chosen_words
 
     if content["chosen"] is None:
         return ""
@@ -154,11 +154,10 @@ def _chosen(content: dict[str, Any]) -> str:
 
 
 def _score(content: dict[str, Any]) -> str:
-    from mercer.cli.fitting import held_out_words
+    from mercer.cli.summary import default_score, held_out_words
 
     held = content["validation"]
     if held is None:
         return "none, the fit held no rows out"
-    named = "accuracy" if content["task"] == "classification" else "r2"
-    named = content["settings"].get("scoring", named)
+    named = content["settings"].get("scoring", default_score(content["task"]))
     return held_out_words(held, named)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -121,15 +119,6 @@ AsTask = Annotated[
         help="auto decides by the target's values and says which.", rich_help_panel=TASK_PANEL
     ),
 ]
-
-
-def check_writable_folder(folder: Path) -> None:
-    """Refuse before the work a folder that could not be made or written to after it."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise NotADirectoryError(f"cannot write to {folder}: {there} is not a folder.")
-    if not os.access(there, os.W_OK):
-        raise PermissionError(f"cannot write to {folder}: the folder {there} is not writable.")
 
 
 def print_json(content: Mapping[str, Any]) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mercer.cli.options import Data, Ids, Json, MaxMemory, echo, print_json, say, waiting
-from mercer.cli.outputs import PREDICTIONS, Force, Output, check_outputs
 from mercer.cli.roles import names_in
+from mercer.cli.write import PREDICTIONS, Force, Output, check_outputs, write_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mercer.cli.output import RunningScores
     from mercer.cli.rows import Pieces
     from mercer.persistence import SavedModel
 
@@ -157,36 +157,28 @@ def _levels(text: str | None) -> tuple[float, ...]:
 
 def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[int, RunningScores]:
     """Predict and write a piece at a time, files atomically; return the row count and scores."""
-    from mercer import persistence
-    from mercer.cli.output import RunningScores, predictions_file
-
     running = RunningScores(saved.task or "regression")
     done = 0
     total = "" if rows.n_rows is None else f" of {rows.n_rows}"
 
-    def write(file: BinaryIO) -> None:
+    def pieces() -> Iterator[dict[str, Any]]:
         nonlocal done
-        target = predictions_file(out, file)
         for piece in rows.pieces:
             predicted = _predicted(saved.model, piece.X, done)
             columns = asked.columns(saved.model, piece.X, predicted)
             both = set(columns) & set(piece.ids)
             if both:
                 raise ValueError(f"--id must not name {both.pop()!r}, which predictions are called")
-            target.write({**piece.ids, **columns})
+            yield {**piece.ids, **columns}
             if piece.y is not None and saved.task is not None:
                 running.add(piece.y, predicted)
             done += len(predicted)
             update(f"{done}{total} rows predicted")
         if not done:
             raise ValueError("DATA must hold at least one row; got none.")
-        target.close()
 
     with waiting("predicting") as update:
-        if str(out) == "-":
-            write(typer.get_binary_stream("stdout"))
-        else:
-            persistence.write_atomically(out, write)
+        write_columns(out, pieces())
     return done, running
 
 
@@ -227,3 +219,32 @@ def _bounds(model: Any, X: Any, coverage: float) -> dict[str, Any]:
         for j in range(ends.shape[1])
         for place, side in enumerate(("low", "high"))
     }
+
+
+class RunningScores:
+    """The scores of ``mercer.compare.metrics`` of rows that come in pieces."""
+
+    def __init__(self, task: str) -> None:
+        from mercer.distributed.targets import Scores
+
+        self._task, self._sums = task, Scores(0)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that have been taken in."""
+        return self._sums.n_rows
+
+    def add(self, y: NDArray, predicted: NDArray) -> None:
+        """Add rows; a row whose target is NaN or None does not count."""
+        import numpy as np
+
+        if y.shape != predicted.shape:
+            return
+        known = np.array([value is not None for value in y]) if y.dtype == object else y == y
+        known = known.all(axis=1) if known.ndim == 2 else known
+        if known.any():
+            self._sums = self._sums.plus(self._sums.of(self._task, y[known], predicted[known]))
+
+    def scores(self) -> dict[str, float]:
+        """Scores as :func:`mercer.compare.metrics.scores` gives them, defined ones alone."""
+        return self._sums.scores(self._task)

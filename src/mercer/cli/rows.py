@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.columns import numbers_in
+from mercer.cli.read import floats, is_file, near_file, numbers_in, table_of
+from mercer.cli.roles import require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,17 +44,12 @@ def model_in(path: Path) -> SavedModel:
     try:
         return persistence.load_saved(path)
     except FileNotFoundError as error:
-        folder = path.parent
-        beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        near = get_close_matches(path.name, beside, n=1)
-        hint = f"; did you mean {folder / near[0]}?" if near else "."
-        raise FileNotFoundError(f"{str(error).rstrip('.')}{hint}") from None
+        raise FileNotFoundError(f"{str(error).rstrip('.')}{near_file(path) or '.'}") from None
 
 
 def to_predict(text: str, saved: SavedModel, ids: Sequence[str]) -> Pieces:
     """The rows that ``text`` names, columns matched by name if any, and the columns ``ids``."""
     from mercer import datasets
-    from mercer.cli.data import is_file, table_of
     from mercer.datasets.readers import columns_of
 
     text, _ = table_of(text)
@@ -93,8 +88,6 @@ def as_texts(X: Any) -> NDArray:
 def _of_arrays(
     text: str, saved: SavedModel, X: Any, y: Any, names: Sequence[str] | None, ids: Sequence[str]
 ) -> Pieces:
-    from mercer.cli.data import floats
-
     if ids:
         raise ValueError(f"--id needs a file with names of columns; {text} is none.")
     _check_width(text, saved, X.shape[1])
@@ -113,8 +106,6 @@ def _of_arrays(
 
 def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> Pieces:
     """The rows of a CSV or Parquet file, read as they are asked for."""
-    from mercer.cli.roles import require
-
     if ids:
         if not file.named:
             raise ValueError(f"--id needs names of columns; {text} has no header.")
@@ -196,7 +187,6 @@ def _is_raw(saved: SavedModel) -> bool:
 
 def _inputs(saved: SavedModel, source: Any, table: Any, features: list[str]) -> Any:
     """The inputs of a piece in the form in which the model met its training rows."""
-    from mercer.cli.data import floats
     from mercer.datasets import tables
 
     if takes_text(saved.settings):

@@ -16,7 +16,7 @@ from mercer.cli.options import waiting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mercer.cli.data import Labelled
+    from mercer.cli.read import Labelled
 
 _SHOWN = 6  # classes that a message names
 

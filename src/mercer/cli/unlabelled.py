@@ -20,8 +20,17 @@ from mercer.cli.options import (
     print_json,
     waiting,
 )
-from mercer.cli.outputs import MODEL, PAGE, Force, Output, check_outputs, same_columns
-from mercer.cli.roles import Roles, names_in, require
+from mercer.cli.roles import Roles, names_in
+from mercer.cli.write import (
+    MODEL,
+    PAGE,
+    Force,
+    Output,
+    check_outputs,
+    is_page,
+    same_columns,
+    write_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +86,9 @@ def cluster(
     """
     ids = names_in(id_)
     _check_out(out, "a file of clusters", (*ids, "cluster"), {"DATA": Path(data)}, force)
-    table, kept = _read(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
+    from mercer.cli.read import frame_in
+
+    table, kept = frame_in(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
     if n_clusters > table.num_rows:
         raise ValueError(
             f"-k must be at most the number of rows of DATA, {table.num_rows}; got {n_clusters}."
@@ -93,12 +104,12 @@ def cluster(
             else KernelKMeans(n_clusters, feature_map="nystroem", **common)
         )
         labels = model.fit_predict(X)
-        if _is_page(out):
+        if is_page(out):
             from mercer.plots.unlabelled import write_clusters
 
             write_clusters(table, preparer.origins_, X, labels, out, Path(data).name, seed)
         else:
-            _write(out, {**kept, "cluster": labels})
+            write_columns(out, [{**kept, "cluster": labels}])
     sizes = [int((labels == number).sum()) for number in range(n_clusters)]
     if as_json:
         print_json({"clusters": str(out), "rows": len(labels), "sizes": sizes})
@@ -132,11 +143,12 @@ def outliers(
     ids = names_in(id_)
     written = (*ids, "score", "is_outlier")
     _check_out(out, "a file of outliers", written, {"DATA": Path(data)}, force)
-    table, kept = _read(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
     import numpy as np
 
+    from mercer.cli.read import frame_in
     from mercer.unsupervised import OneClassKernel
 
+    table, kept = frame_in(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
     with waiting("looking for outliers"):
         preparer, X = _treated(table, seed)
         # A tenth of the rows at least shapes the border, by which the rows beyond it are ranked.
@@ -146,12 +158,12 @@ def outliers(
         scores = model.fit(X).score_samples(X)
         border = float(np.partition(scores, int(share * len(scores)))[int(share * len(scores))])
         is_outlier = scores < border
-        if _is_page(out):
+        if is_page(out):
             from mercer.plots.unlabelled import write_outliers
 
             write_outliers(table, kept, preparer.origins_, X, scores, border, out, Path(data).name)
         else:
-            _write(out, {**kept, "score": scores, "is_outlier": is_outlier})
+            write_columns(out, [{**kept, "score": scores, "is_outlier": is_outlier}])
     count = int(is_outlier.sum())
     if as_json:
         print_json({"scores": str(out), "rows": len(scores), "outliers": count})
@@ -251,10 +263,11 @@ def _table_drift(
     import numpy as np
     import pyarrow
 
+    from mercer.cli.read import frame_in
     from mercer.statistics import mmd_test
 
-    before, _ = _read(old, roles)
-    after, _ = _read(new, Roles(), before.column_names)
+    before, _ = frame_in(old, roles)
+    after, _ = frame_in(new, Roles(), before.column_names)
     try:
         both = pyarrow.concat_tables([before, after], promote_options="permissive")
     except pyarrow.ArrowException as error:
@@ -268,35 +281,14 @@ def _table_drift(
 
     preparer, X = _treated(both, 0)  # as mmd_test treats rows
     columns = column_tests(X[:n], X[n:], preparer.origins_, both.column_names, **settings)
-    if _is_page(out):
+    if is_page(out):
         title = f"{Path(old).name} and {Path(new).name}"
         write_drift(both[:n], both[n:], columns, result.p_value, out, title)
     else:
         names = np.array(columns.names, dtype=object)
         values = (names, columns.statistics, columns.p_values, columns.adjusted)
-        _write(out, dict(zip(_TESTED, values, strict=True)))
+        write_columns(out, [dict(zip(_TESTED, values, strict=True))])
     return result, after.num_rows, columns
-
-
-def _read(text: str, roles: Roles, wanted: list[str] | None = None) -> tuple[Any, dict[str, Any]]:
-    """Columns of a file as a table of PyArrow, and the id columns."""
-    from mercer.cli.data import is_file, table_of
-    from mercer.datasets import tables
-    from mercer.datasets.readers import columns_of
-
-    text, _ = table_of(text)
-    file = columns_of(Path(text)) if is_file(text) else None
-    if file is None:
-        raise ValueError(f"a table must have columns, as CSV and Parquet files do; got {text}.")
-    if not file.named:
-        roles.refuse_others(f"{text} has no header")
-    if wanted is not None:
-        require(text, wanted, file.names)
-    inputs = wanted or roles.inputs(text, file.names, None)
-    table = file.table(roles.ids, mixed=True)
-    if not table.num_rows:
-        raise ValueError(f"{text} holds columns and no row.")
-    return tables.frame(table, inputs), {name: table.column(name) for name in roles.ids}
 
 
 def _treated(table: Any, seed: int) -> tuple[TablePreparer, Any]:
@@ -308,10 +300,6 @@ def _treated(table: Any, seed: int) -> tuple[TablePreparer, Any]:
     return preparer, X
 
 
-def _is_page(out: Path) -> bool:
-    return out.suffix.lower() in PAGE.suffixes
-
-
 def _check_out(
     out: Path, name: str, columns: tuple[str, ...], inputs: dict[str, Path], force: bool
 ) -> None:
@@ -319,17 +307,5 @@ def _check_out(
     if len(set(columns)) < len(columns):
         twice = next(column for column in columns if columns.count(column) > 1)
         raise ValueError(f"--id must not name {twice!r}, which a column of the result is called.")
-    kind = PAGE if _is_page(out) else same_columns(name, columns)
+    kind = PAGE if is_page(out) else same_columns(name, columns)
     check_outputs([Output("--out", out, kind)], inputs, force)
-
-
-def _write(out: Path, columns: Mapping[str, Any]) -> None:
-    from mercer import persistence
-    from mercer.cli.output import predictions_file
-
-    def write(file: Any) -> None:
-        target = predictions_file(out, file)
-        target.write(columns)
-        target.close()
-
-    persistence.write_atomically(out, write)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from mercer import auto
-from mercer.auto._documentation import AUTOMATIC
+from mercer.dask._documentation import documented_as
 from mercer.dask.base import DaskClassifier, DaskModel, DaskRegressor
-from mercer.dask.estimators import _CLUSTER
 from mercer.distributed.automatic import fit_automatic
-from mercer.estimators._documentation import documented
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
-_DASK = AUTOMATIC | _CLUSTER
-_DASK["method"] = """\
+_METHOD = """\
 The client receives the targets, the weights and the rows of the search, about 100 000, and searches
 as on one machine, with the same result; landmarks in place of leaves are not tried. Up to 50 000
 rows the model is the exact kernel machine, fitted by the client. Above, it is the mean of two local
@@ -56,31 +53,9 @@ class _Automatic(DaskModel):
         return super().score(X, y, sample_weight)  # type: ignore[misc]
 
 
-@documented(_DASK)
+@documented_as(auto.AutoKernelRegressor, _METHOD, ("held_out_",))
 class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor):  # type: ignore[misc]
     """:class:`mercer.AutoKernelRegressor`, fitted by the workers of a Dask cluster.
-
-    {method}
-
-    Parameters
-    ----------
-    {time_budget, scoring, random_state, n_jobs, verbose, client}
-
-    Attributes
-    ----------
-    {client_}
-    best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
-        Fitted model as in the local class; ``best_settings_`` and ``search_results_`` also exist.
-    {partner_settings_, feature_importances_, input_shares_, validation_score_}
-    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
-
-    Raises
-    ------
-    {ValueError}
-
-    Warns
-    -----
-    {UserWarning}
 
     Examples
     --------
@@ -146,31 +121,9 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
         return self._mapped("predict_interval", X, coverage=coverage)
 
 
-@documented(_DASK)
+@documented_as(auto.AutoKernelClassifier, _METHOD, ("held_out_",))
 class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):  # type: ignore[misc]
     """:class:`mercer.AutoKernelClassifier`, fitted by the workers of a Dask cluster.
-
-    {method}
-
-    Parameters
-    ----------
-    {time_budget, scoring, class_weight, random_state, n_jobs, verbose, client}
-
-    Attributes
-    ----------
-    {client_, classes_}
-    best_estimator_ : Pipeline or MeanClassifier
-        Fitted model as in the local class; ``best_settings_`` and ``search_results_`` also exist.
-    {partner_settings_, feature_importances_, input_shares_, validation_score_}
-    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
-
-    Raises
-    ------
-    {ValueError}
-
-    Warns
-    -----
-    {UserWarning}
 
     Examples
     --------

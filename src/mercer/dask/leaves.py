@@ -6,20 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer import estimators
+from mercer.dask._documentation import documented_as
 from mercer.dask.base import DaskClassifier, DaskRegressor
-from mercer.dask.estimators import _CLUSTER
 from mercer.distributed.leaves import fit_local_machine
-from mercer.estimators._documentation import documented
-from mercer.estimators.local import LOCAL
-from mercer.estimators.posterior import POSTERIOR
 
 __all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
 
-_DASK = LOCAL | POSTERIOR | _CLUSTER
-_DASK["selection"] = """\
-selection : {"holdout"}, default="holdout"
-    Choice of ``alphas``: on held-out rows."""
-_DASK["method"] = """\
+_METHOD = """\
 The first cuts divide the rows into nodes, and the rows of a node move to one worker. A node is a
 task of one thread, which grows the rest of the tree and solves the leaves. A task lost with its
 worker runs again. The model equals that of one machine up to rounding and ``tol`` of Newton's
@@ -28,28 +21,17 @@ fit through files. The model stores all rows: in the memory of the client, or in
 not fit."""
 
 
-@documented(_DASK)
+@documented_as(
+    estimators.LocalKernelRegressor,
+    _METHOD,
+    ("evidence_",),
+    selection="""\
+selection : {"holdout"}, default="holdout"
+    Choice of ``alphas``: on held-out rows.""",
+)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # type: ignore[misc]
     """:class:`mercer.LocalKernelRegressor`, whose leaves the workers of a Dask cluster solve.
-
-    {method}
-
-    Parameters
-    ----------
-    {kernel, gamma, loss, alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter}
-    {n_jobs, random_state, alphas, validation_fraction, selection, client}
-
-    Attributes
-    ----------
-    {client_, feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_}
-    {optimality_, alpha_, path_, noise_std_, prior_std_, n_features_in_}
-
-    Raises
-    ------
-    {ValueError, MemoryError, KeyboardInterrupt}
-
-    {sources}
 
     Examples
     --------
@@ -67,32 +49,12 @@ class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # t
         return fit_local_machine(self._new_local(), engine)
 
 
-@documented(_DASK)
+@documented_as(
+    estimators.LocalKernelClassifier, f"{_METHOD} More than two classes are one response each."
+)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelClassifier(DaskClassifier, estimators.LocalKernelClassifier):
     """:class:`mercer.LocalKernelClassifier`, whose leaves the workers of a Dask cluster solve.
-
-    {method}
-    More than two classes are one response each.
-
-    Parameters
-    ----------
-    {kernel, gamma}
-    loss : str or a loss, default="squared"
-        "squared", "logistic", "hinge", "squared_hinge", "smooth_hinge" or "multinomial".
-    {alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
-    {alphas, validation_fraction, class_weight, client}
-
-    Attributes
-    ----------
-    {client_, classes_, feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_}
-    {converged_, optimality_, alpha_, path_, n_features_in_}
-
-    Raises
-    ------
-    {ValueError, MemoryError, KeyboardInterrupt}
-
-    {sources}
 
     Examples
     --------

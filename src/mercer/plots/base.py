@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from itertools import product
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.pipeline import Pipeline
 
+from mercer._runtime.documentation import documented, entries
 from mercer.persistence import write_atomically
 
 if TYPE_CHECKING:
@@ -65,6 +67,25 @@ _CYCLE = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _LETTERS = 28  # of a name in a figure
 _MISSING = "figures need matplotlib; pip install 'mercer[cli]' brings it."
 
+# Entries of the docstrings of displays.
+_SHARED = entries(
+    """
+    ax : matplotlib Axes or None, default=None
+        Axes to draw on; None creates a new figure.
+    name : str or None, default=None
+        Name in the legend; None takes the class name of the estimator.
+    ax_, figure_ : matplotlib Axes and Figure
+        Axes and figure of the last drawing.
+    """
+)
+_SHARED |= {
+    f"{artists}_options": f"**kwargs\n    Options of {words}, passed to matplotlib."
+    for artists, words in (
+        *((name, f"the {name}") for name in ("line", "lines", "bars", "image")),
+        ("marks", "all marks"),
+    )
+}
+
 # Looks of methods that STYLE does not name: no two alike, and none of STYLE.
 OTHERS = tuple(look for look in product(_CYCLE, "ph8d") if look not in STYLE.values())
 
@@ -79,20 +100,28 @@ def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+@documented(_SHARED)
 class Display:
     """Data of a figure and the artists that draw it, as the displays of scikit-learn.
 
     ``plot`` may be called again, on other axes or in another look: nothing is computed anew.
+    Lines such as ``{ax}`` in the docstrings of a subclass become shared entries.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last drawing.
-    figure_ : matplotlib Figure
+    {ax_}
     """
 
     ax_: Any
     figure_: Any
+
+    def __init_subclass__(cls) -> None:
+        fill = documented(_SHARED)
+        fill(cls)
+        for member in vars(cls).values():
+            function = getattr(member, "__func__", member)  # of a class method
+            if inspect.isfunction(function):
+                fill(function)
 
     def _begin(self, ax: Axes | None, height: float | None = None) -> Any:
         """The axes to draw on, those of a new figure of pyplot if there are none."""

@@ -52,8 +52,7 @@ class CalibrationDisplay(Display):
         95 % confidence intervals of the shares (Wilson).
     bars_ : matplotlib BarContainer or None
         Counts, the tallest bar 0.18 high; None for bins of equal counts.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -112,12 +111,7 @@ class CalibrationDisplay(Display):
             Bins of equal width, or of equal numbers of rows.
         pos_label : label or None, default=None
             Class of the curve; None takes the second of two classes, or the predicted class.
-        name : str or None, default=None
-            Name in the legend; None takes the class name of the estimator.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {name, ax, line_options}
 
         Returns
         -------
@@ -210,10 +204,7 @@ class CalibrationDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {ax, line_options}
 
         Returns
         -------
@@ -269,8 +260,7 @@ class CoverageDisplay(Display):
         Observed coverages.
     band_ : matplotlib PolyCollection
         95 % range of the observed coverage of n_rows rows if the true coverage is nominal.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -316,12 +306,7 @@ class CoverageDisplay(Display):
             Held-out rows and their targets.
         levels : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
             Nominal coverages, above 0 and below 1.
-        name : str or None, default=None
-            Name in the legend; None takes the class name of the estimator.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {name, ax, line_options}
 
         Returns
         -------
@@ -412,10 +397,7 @@ class CoverageDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {ax, line_options}
 
         Returns
         -------

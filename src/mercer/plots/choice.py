@@ -59,8 +59,7 @@ class SearchDisplay(Display):
         Least loss per stage, and whether the group was chosen, for each group, the best first.
     marks_ : dict of str to PathCollection
         Marks of each stage, and of "chosen".
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -90,10 +89,7 @@ class SearchDisplay(Display):
             Fitted automatic model.
         max_groups : int, default=12
             Number of groups shown, the best ones, >= 1.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of all marks, passed to matplotlib.
+        {ax, marks_options}
 
         Returns
         -------
@@ -114,10 +110,7 @@ class SearchDisplay(Display):
         ----------
         max_groups : int, default=12
             Number of groups shown, the best ones, >= 1.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of all marks, passed to matplotlib.
+        {ax, marks_options}
 
         Returns
         -------

@@ -52,8 +52,7 @@ class ConvergenceDisplay(Display):
         Curve of the fit.
     tol_ : matplotlib Line2D or None
         Horizontal line at ``tol``.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -105,12 +104,7 @@ class ConvergenceDisplay(Display):
             Quantity of the x axis; None takes the first that the model recorded.
         y : {"optimality", "objective"} or None, default=None
             Quantity of the y axis; None takes the first that the model recorded.
-        name : str or None, default=None
-            Name in the legend; None takes the class name of the estimator.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {name, ax, line_options}
 
         Returns
         -------
@@ -146,10 +140,7 @@ class ConvergenceDisplay(Display):
         y : {"optimality", "objective"} or None, default=None
             Quantity of the y axis; the objective is drawn minus its least value. None takes the
             first that the model recorded.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {ax, line_options}
 
         Returns
         -------

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mercer import __version__
 from mercer.explain import ShapleyValues
-from mercer.persistence import write_atomically
 from mercer.plots.base import thousands
-from mercer.plots.report_page import Section, page, paragraph, picture
+from mercer.plots.page import Section, paragraph, write_html
 from mercer.plots.shapley import ShapleyDisplay
 
 __all__ = ["write_explanation"]
@@ -69,28 +65,18 @@ def write_explanation(
     outputs = [explanation]
     if explanation.output_names is not None:
         outputs = [explanation.of_output(name) for name in explanation.output_names.tolist()]
-    sections = [Section("What the values mean")]
-    sections[0].add(paragraph(_MEANING))
+    meaning = Section("What the values mean", paragraph(_MEANING))
     if not explanation.is_exact:
         error = float(explanation.standard_errors.mean())
-        sections[0].add(
-            paragraph(f"Values are estimates; their mean standard error is {error:.2g}.")
-        )
-    number = 0
-    for output in outputs:
-        for section in _sections(output, number):
-            sections.append(section)
-            number += len(section.figures)
+        meaning.add(paragraph(f"Values are estimates; their mean standard error is {error:.2g}."))
+    sections = [meaning, *(section for output in outputs for section in _sections(output))]
     n, d = explanation.values.shape[:2]
     cards = [("rows", thousands(n)), ("columns", thousands(d)), ("unit", explanation.unit)]
-    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    lead = f"Shapley values of {made} by mercer {__version__}"
-    html = page("Explanation" if title is None else title, lead, cards, sections)
-    write_atomically(path, lambda file: file.write(html.encode()))
+    write_html(path, "Explanation" if title is None else title, "Shapley values", cards, sections)
 
 
-def _sections(explanation: ShapleyValues, drawn: int) -> list[Section]:
-    """The sections about one output, whose figures follow ``drawn`` others."""
+def _sections(explanation: ShapleyValues) -> list[Section]:
+    """The sections about one output."""
     display = ShapleyDisplay(explanation)
     n, d = explanation.values.shape
     lines = 1.3 + 0.2 * max(min(d, 15), 3)
@@ -99,22 +85,18 @@ def _sections(explanation: ShapleyValues, drawn: int) -> list[Section]:
     effects = Section(f"Effects of single columns on the {unit}")
     rows = Section(f"The {unit} of single rows")
     mean = "Mean absolute values; lines hold the mean over all such rows with 90 % probability"
-    figures: list[tuple[Section, Callable[..., Any], str, float]] = [
-        (whole, display.bar, mean, lines),
-        (whole, display.beeswarm, "A point per row", lines),
-    ]
+    whole.draw(_on_axes(display.bar), mean, width=4.8, height=lines)
+    whole.draw(_on_axes(display.beeswarm), "A point per row", width=4.8, height=lines)
     for column in display.order[:_COLUMNS].tolist():
         if explanation.values[:, column].any():
             caption = f"Values of {explanation.feature_names[column]} against its entries"
-            figures.append((effects, partial(display.dependence, column), caption, 3.2))
+            effects.draw(_on_axes(display.dependence, column), caption, width=4.8, height=3.2)
     for row in np.unique(np.linspace(0, n - 1, _ROWS).astype(int)).tolist():
-        caption = f"Row {row + 1} of those explained"
-        figures.append((rows, partial(display.waterfall, row), caption, lines))
-    for number, (section, draw, caption, height) in enumerate(figures, start=drawn + 1):
-        on_axes = partial(_drawn, draw)
-        section.figures.append(picture(on_axes, caption, number, width=4.8, height=height))
+        draw = _on_axes(display.waterfall, row)
+        rows.draw(draw, f"Row {row + 1} of those explained", width=4.8, height=lines)
     return [whole, effects, rows]
 
 
-def _drawn(draw: Callable[..., Any], axes: Any) -> None:
-    draw(ax=axes)
+def _on_axes(plot: Callable[..., Any], *args: Any) -> Callable[[Any], object]:
+    """A method of a display as a function of the axes."""
+    return lambda axes: plot(*args, ax=axes)

@@ -59,8 +59,7 @@ class ImportanceDisplay(Display):
         Importances, or shares if there are no importances.
     marks_ : matplotlib PathCollection or None
         Shares beside the importances.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -125,10 +124,7 @@ class ImportanceDisplay(Display):
             Seed of the permutations.
         max_features : int, default=20
             Largest number of inputs shown, >= 1.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the bars, passed to matplotlib.
+        {ax, bars_options}
 
         Returns
         -------
@@ -162,10 +158,7 @@ class ImportanceDisplay(Display):
         ----------
         max_features : int, default=20
             Largest number of inputs shown, >= 1.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the bars, passed to matplotlib.
+        {ax, bars_options}
 
         Returns
         -------

@@ -46,8 +46,7 @@ class KernelErrorDisplay(Display):
     slope_ : matplotlib Line2D or None
         Reference line 1 / sqrt(n_components), the rate of means of independent features; drawn once
         per axes.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -101,10 +100,7 @@ class KernelErrorDisplay(Display):
             Matrix norm of the errors.
         name : str or None, default=None
             Name in the legend; None takes the class name of the map.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {ax, line_options}
 
         Returns
         -------
@@ -138,10 +134,7 @@ class KernelErrorDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {ax, line_options}
 
         Returns
         -------

@@ -51,8 +51,7 @@ class PartitionDisplay(Display):
         Image of the leaves.
     points_ : matplotlib Line2D
         Marks of the training rows.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -102,10 +101,7 @@ class PartitionDisplay(Display):
             Index of the tree.
         resolution : int, default=400
             Number of grid points along each input.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the image, passed to matplotlib.
+        {ax, image_options}
 
         Returns
         -------
@@ -145,10 +141,7 @@ class PartitionDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the image, passed to matplotlib.
+        {ax, image_options}
 
         Returns
         -------

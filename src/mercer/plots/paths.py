@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mercer._runtime.validation import name_from
-from mercer.plots.base import AIDS, BLUE, ORANGE, Display, check_fitted_with, machine_of
-from mercer.plots.base import dress as dress_axes
+from mercer.plots.base import AIDS, BLUE, ORANGE, Display, check_fitted_with, dress, machine_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,8 +53,7 @@ class PathDisplay(Display):
         All lines of the path.
     chosen_ : matplotlib Line2D or None
         Mark of the chosen value.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Examples
     --------
@@ -107,10 +105,7 @@ class PathDisplay(Display):
         kind : {"score", "coefficients", "features"}, default="score"
             Quantity of the y axis: scores, the 50 largest coefficients at most, or the number of
             features.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the lines, passed to matplotlib.
+        {ax, lines_options}
 
         Returns
         -------
@@ -167,10 +162,7 @@ class PathDisplay(Display):
             Held-out rows and their targets, to score the models on.
         kind : {"score", "features"}, default="score"
             Quantity of the y axis: scores or the number of features.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the line, passed to matplotlib.
+        {ax, line_options}
 
         Returns
         -------
@@ -206,10 +198,7 @@ class PathDisplay(Display):
         kind : {"score", "coefficients", "features"}, default="score"
             Quantity of the y axis: scores, the 50 largest coefficients at most, or the number of
             features.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
-        **kwargs
-            Options of the lines, passed to matplotlib.
+        {ax, lines_options}
 
         Returns
         -------
@@ -242,7 +231,7 @@ class PathDisplay(Display):
         self.chosen_ = self._mark(axes, values, None if many else heights[:, 0])
         axes.set_xlabel(_PARAMETERS.get(self.parameter, self.parameter))
         axes.set_ylabel(label)
-        dress_axes(axes)
+        dress(axes)
         return self
 
     def _mark(self, axes: Any, values: np.ndarray, heights: np.ndarray | None) -> Any:

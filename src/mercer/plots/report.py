@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,27 +16,17 @@ from sklearn.base import is_classifier
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__
 from mercer._runtime.arrays import format_bytes
 from mercer._runtime.messages import shown
 from mercer.maps import LocalKernel
-from mercer.persistence import write_atomically
 from mercer.plots.base import machine_of, thousands
 from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
 from mercer.plots.choice import SearchDisplay, name_of_settings, stage_name
 from mercer.plots.convergence import ConvergenceDisplay
 from mercer.plots.importances import ImportanceDisplay
+from mercer.plots.page import Section, details, list_of, paragraph, table, write_html
 from mercer.plots.partition import PartitionDisplay
 from mercer.plots.paths import PathDisplay
-from mercer.plots.report_page import (
-    Section,
-    details,
-    list_of,
-    page,
-    paragraph,
-    picture,
-    table,
-)
 from mercer.plots.report_parts import (
     confusions,
     draw_confusions,
@@ -135,7 +124,7 @@ def write_page(
     check_is_fitted(model)
     if (X is None) != (y is None):
         raise ValueError(f"{'y' if y is None else 'X'} must be given beside the other one.")
-    write_atomically(path, _Report(model, X, y, origin).html(title))
+    _Report(model, X, y, origin).write(path, title)
 
 
 class _Report:
@@ -146,7 +135,6 @@ class _Report:
         self.origin = origin
         self.is_automatic = hasattr(model, "search_results_")
         self.classes = model.classes_ if is_classifier(model) else None
-        self.n_pictures = 0
         self.y: Any = None
         self.predicted: Any = None
         self.proba: NDArray | None = None
@@ -194,36 +182,29 @@ class _Report:
         except (pickle.PicklingError, AttributeError, TypeError):  # a function without a name
             return "unknown"
 
-    def html(self, title: str | None) -> str:
-        """The page."""
+    def write(self, path: str | os.PathLike[str], title: str | None) -> None:
+        """Write the page."""
         kind = type(self.model).__name__
-        made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-        return page(
-            kind if title is None else title,
-            f"{kind}, a report of {made} by mercer {__version__}"
-            + ("" if self.origin is None else f". {self.origin.sentences()}"),
-            self._cards(),
-            [
-                self._quality(),
-                self._importances(),
-                self._choice(),
-                self._columns(),
-                self._search(),
-                self._solving(),
-                self._costs(),
-                use_section(self.model, self.origin),
-                versions_section(),
-            ],
+        cards = self._cards()  # first: sections fill caches of the model, whose size it tells
+        sections = (
+            self._quality(),
+            self._importances(),
+            self._choice(),
+            self._columns(),
+            self._search(),
+            self._solving(),
+            self._costs(),
+            use_section(self.model, self.origin),
+            versions_section(),
         )
+        note = "" if self.origin is None else f". {self.origin.sentences()}"
+        title = kind if title is None else title
+        write_html(path, title, f"{kind}, a report", cards, sections, note)
 
     def _sample(self, most: int) -> list[Any]:
         """Some of the rows given, and their targets."""
         how: dict[str, Any] = {"replace": False, "n_samples": min(most, self.n), "random_state": 0}
         return resample(self.X, self.y, **how)
-
-    def _picture(self, section: Section, draw: Any, caption: str, **size: float) -> None:
-        self.n_pictures += 1
-        section.figures.append(picture(draw, caption, self.n_pictures, **size))
 
     def _cards(self) -> list[tuple[str, str]]:
         cards = [("task", "regression" if self.classes is None else "classification")]
@@ -294,13 +275,11 @@ class _Report:
         y, predicted = (a[:, 0] if several else a for a in (y, predicted))
 
         which = ", of the first output" if several else ""
-        self._picture(
-            section,
+        section.draw(
             lambda axes: draw_errors(axes, y, predicted),
             f"True targets against predictions{which}: on the line is best",
         )
-        self._picture(
-            section,
+        section.draw(
             lambda axes: draw_residuals(axes, y, predicted),
             f"Errors, true minus predicted, against predictions{which}: evenly around 0 is best",
         )
@@ -316,8 +295,7 @@ class _Report:
                 section.add(table(("true", "predicted", "rows", "share of the true class"), rows))
         if len(labels) <= _MATRIX_CLASSES:
             side = min(3.4 + 0.1 * max(0, len(labels) - 8), 5.0)
-            self._picture(
-                section,
+            section.draw(
                 lambda axes: draw_confusions(axes, y, predicted, labels),
                 "Predicted classes, as shares of the rows of every true class",
                 width=side + 0.6,
@@ -325,16 +303,14 @@ class _Report:
             )
         proba = self.proba
         if proba is not None and len(labels) == len(classes) == len(np.unique(y)) == 2:
-            self._picture(
-                section,
+            section.draw(
                 lambda axes: draw_roc(axes, y, proba[:, 1], classes[1]),
                 "ROC curve: the share of one class that is found, by the share of the other that "
                 "is taken for it; the corner above left is best, the dashed line is chance",
             )
         if proba is not None:
             how: dict[str, Any] = {"classes": classes, "name": "model"}
-            self._picture(
-                section,
+            section.draw(
                 lambda axes: CalibrationDisplay.from_predictions(y, proba, ax=axes, **how),
                 "Probabilities against what came true; bars count the rows, thin lines are "
                 "intervals of 95 %",
@@ -345,8 +321,7 @@ class _Report:
             return
         X, y = self._sample(_COVERED_ROWS)
         what = "Intervals" if self.classes is None else "Sets of classes"
-        self._picture(
-            section,
+        section.draw(
             lambda axes: CoverageDisplay.from_estimator(self.model, X, y, name="model", ax=axes),
             f"{what} of a nominal coverage, and the share of rows whose target they held; grey is "
             "chance",
@@ -379,8 +354,7 @@ class _Report:
             caption += (
                 "; how much of the distance between rows, as the kernel sees it, is due to it"
             )
-        self._picture(
-            section,
+        section.draw(
             lambda axes: ImportanceDisplay.from_estimator(self.model, *rows, ax=axes, **how),
             caption,
             width=4.6,
@@ -393,8 +367,7 @@ class _Report:
     def _contributions(self, section: Section, n_shown: int) -> None:
         """The contributions of the inputs to the responses to some of the rows given."""
         rows, _ = self._sample(_EXPLAINED_ROWS)
-        self._picture(
-            section,
+        section.draw(
             lambda axes: ShapleyDisplay.from_estimator(
                 self.model, rows, ax=axes, max_features=15, max_evaluations=_EVALUATIONS
             ),
@@ -437,8 +410,7 @@ class _Report:
         results = self.model.search_results_
         display = SearchDisplay(results)
         n_shown = min(len(display.groups), 12)
-        self._picture(
-            section,
+        section.draw(
             lambda axes: display.plot(ax=axes),
             "The least loss of every group of settings in every stage; later stages fit more rows",
             width=4.6,
@@ -448,8 +420,7 @@ class _Report:
         sizes = np.unique(results["rows"][rungs])
         if len(sizes) > 1:
             least = [results["error"][rungs & (results["rows"] == size)].min() for size in sizes]
-            self._picture(
-                section,
+            section.draw(
                 lambda axes: draw_learning_curve(axes, sizes, least, self.classes is not None),
                 "The least error on the rows held out, by how many rows the trials were fitted to, "
                 "with the best settings tried: where it still falls, more rows would help",
@@ -471,25 +442,20 @@ class _Report:
         names = {"alpha": ("path_", "alpha_path_"), "gamma": ("gamma_path_",)}
         for parameter, attributes in names.items():
             if any(hasattr(machine, name) for name in attributes):
-                self._picture(
-                    section,
-                    lambda axes, p=parameter: PathDisplay.from_estimator(
-                        machine, parameter=p, ax=axes
-                    ),
+                section.draw(
+                    partial(_draw_path, machine, parameter),
                     f"Values of {parameter} that were tried",
                 )
         lengths = [len(getattr(machine, name, ())) for name in ("trace_", "loss_curve_")]
         lengths.append(len(getattr(machine, "rounds_", {"time": ()})["time"]))
         if max(lengths) > 3:  # not for what is solved in a step
-            self._picture(
-                section,
+            section.draw(
                 lambda axes: ConvergenceDisplay.from_estimator(machine, ax=axes),
                 "The way of the solver to its solution",
             )
         map_ = getattr(machine, "feature_map_", None)
         if isinstance(map_, LocalKernel) and map_.n_features_in_ == 2:
-            self._picture(
-                section,
+            section.draw(
                 lambda axes: PartitionDisplay.from_estimator(machine, ax=axes),
                 "Leaves of the first tree, and some of the rows",
             )
@@ -510,3 +476,7 @@ class _Report:
         rows.append(("size of the model " + ("file" if is_file else "in memory"), self.size))
         section.add(table(("what", "how much"), rows))
         return section
+
+
+def _draw_path(machine: Any, parameter: str, axes: Any) -> None:
+    PathDisplay.from_estimator(machine, parameter=parameter, ax=axes)

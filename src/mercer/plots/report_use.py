@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer import __version__
 from mercer.plots.base import thousands
-from mercer.plots.report_page import Section, code, details, paragraph, table
+from mercer.plots.page import Section, code, details, paragraph, table
 
 __all__ = ["Origin", "use_section", "versions_section"]
 

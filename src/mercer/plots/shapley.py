@@ -48,8 +48,7 @@ class ShapleyDisplay(Display):
         Numbers of the columns, that with the largest mean absolute value first.
     artists_ : list of matplotlib artists
         Bars or points of the last drawing.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Raises
     ------
@@ -107,8 +106,7 @@ class ShapleyDisplay(Display):
             Figure, drawn by the method of this name.
         max_evaluations : int, default=2000
             Largest number of evaluations of the model per row of values that are estimated.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
         **options
             Further options of that method.
 
@@ -139,8 +137,7 @@ class ShapleyDisplay(Display):
         ----------
         max_features : int, default=15
             Largest number of columns shown, >= 1.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
 
         Returns
         -------
@@ -171,8 +168,7 @@ class ShapleyDisplay(Display):
         ----------
         max_features : int, default=15
             Largest number of columns shown, >= 1.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
 
         Returns
         -------
@@ -206,8 +202,7 @@ class ShapleyDisplay(Display):
             Number of the row.
         max_features : int, default=12
             Largest number of columns shown, >= 1; the others make one bar.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
 
         Returns
         -------
@@ -264,8 +259,7 @@ class ShapleyDisplay(Display):
         colour : str or int, default=None
             Name or number of the other column. None takes the one that explains most of what is
             left of the values within ten groups of similar entries.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
 
         Returns
         -------

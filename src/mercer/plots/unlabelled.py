@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import __version__
-from mercer.persistence import write_atomically
 from mercer.plots.base import AIDS, BLUE, ORANGE, dress, label_of, thousands
-from mercer.plots.report_page import Section, page, paragraph, picture, table
+from mercer.plots.page import Section, paragraph, table, write_html
 from mercer.statistics import mmd_test
 from mercer.unsupervised import KernelPCA
 
@@ -109,13 +106,10 @@ def write_clusters(
         components = KernelPCA(2, feature_map="nystroem", scale=False, random_state=seed).fit(X)
         places = components.transform(X[rows])
         caption = "Rows in the first two kernel components, coloured by cluster"
-        whole.figures.append(picture(partial(_scatter, places, labels[rows]), caption, 1))
+        whole.draw(partial(_scatter, places, labels[rows]), caption)
     names = [f"cluster {number}" for number in range(len(sizes))]
-    whole.figures.append(
-        picture(
-            partial(_bars, names, sizes, "rows"), "Rows of each cluster", 2, height=_high(names)
-        )
-    )
+    draw = partial(_bars, names, sizes, "rows")
+    whole.draw(draw, "Rows of each cluster", height=_high(names))
     between = _shares_between(X, origins, labels)
     columns = [raw.column_names[place] for place in between]
     shares = np.array(list(between.values()))
@@ -124,14 +118,15 @@ def write_clusters(
     shown = [columns[j] for j in order]
     caption = "Share of the variance of a column, treated as numbers, between the clusters"
     draw = partial(_bars, shown, shares[order], "share between clusters")
-    differing.figures.append(picture(draw, caption, 3, height=_high(shown)))
+    differing.draw(draw, caption, height=_high(shown))
     lines = [
         [names[number], *(_typical(raw.column(name), labels == number) for name in shown[:5])]
         for number in range(len(sizes))
     ]
     differing.below.append(paragraph("Medians of numbers, and the most frequent other entries:"))
     differing.below.append(table(["", *shown[:5]], lines))
-    _write(path, title, "Clusters", _facts(raw, ("clusters", str(len(sizes)))), [whole, differing])
+    cards = _facts(raw, ("clusters", str(len(sizes))))
+    write_html(path, f"Clusters: {title}", "Clusters", cards, [whole, differing])
 
 
 def write_outliers(
@@ -148,7 +143,7 @@ def write_outliers(
     count = int((scores < offset).sum())
     all_scores = Section("Scores of all rows")
     draw = partial(_histogram, scores, offset)
-    all_scores.figures.append(picture(draw, "Scores; rows on the left of the line are outliers", 1))
+    all_scores.draw(draw, "Scores; rows on the left of the line are outliers")
     # Distances in units of the standard deviation, the largest of the columns made of one column.
     z = np.abs(X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
     used = np.unique(origins)
@@ -169,9 +164,8 @@ def write_outliers(
         ),
         table([*(ids or ["row"]), "score", "most unusual entries"], lines),
     )
-    _write(
-        path, title, "Outliers", _facts(raw, ("outliers", thousands(count))), [all_scores, worst]
-    )
+    cards = _facts(raw, ("outliers", thousands(count)))
+    write_html(path, f"Outliers: {title}", "Outliers", cards, [all_scores, worst])
 
 
 def write_drift(
@@ -189,7 +183,7 @@ def write_drift(
     colours = np.where(adjusted <= _LEVEL, ORANGE, AIDS).tolist()
     draw = partial(_bars, names, values, "squared discrepancy", colours=colours)
     caption = "Squared maximum mean discrepancy of single columns; orange: adjusted p-value ≤ 0.05"
-    whole.figures.append(picture(draw, caption, 1, height=_high(names)))
+    whole.draw(draw, caption, height=_high(names))
     whole.below.append(
         paragraph(
             f"Every column is tested alone by permutations, on at most {_TESTED} random rows of "
@@ -202,32 +196,20 @@ def write_drift(
     whole.below.append(
         table(["column", "discrepancy", "p-value", "p-value, adjusted (Holm)"], lines)
     )
-    for number, name in enumerate(names[:_FIGURES], start=2):
+    for name in names[:_FIGURES]:
         draw = partial(_pair, old.column(name), new.column(name))
-        single.figures.append(picture(draw, f"{name}: old grey, new orange", number))
+        single.draw(draw, f"{name}: old grey, new orange")
     cards = [
         ("old rows", thousands(old.num_rows)),
         ("new rows", thousands(new.num_rows)),
         ("columns", thousands(len(tests.names))),
         ("p-value of all columns", f"{p_value:.3g}"),
     ]
-    _write(path, title, "Drift", cards, [whole, single])
+    write_html(path, f"Drift: {title}", "Drift", cards, [whole, single])
 
 
 def _facts(raw: Any, more: tuple[str, str]) -> list[tuple[str, str]]:
     return [("rows", thousands(raw.num_rows)), ("columns", thousands(raw.num_columns)), more]
-
-
-def _write(
-    path: str | os.PathLike[str],
-    title: str,
-    kind: str,
-    cards: list[tuple[str, str]],
-    sections: list[Section],
-) -> None:
-    lead = f"{kind} of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by mercer {__version__}"
-    html = page(f"{kind}: {title}", lead, cards, sections)
-    write_atomically(path, lambda file: file.write(html.encode()))
 
 
 def _shares_between(X: NDArray, origins: NDArray, labels: NDArray) -> dict[int, float]:
@@ -301,9 +283,7 @@ def _bars(
     names: Sequence[str], values: NDArray, label: str, axes: Any, colours: Any = BLUE
 ) -> None:
     axes.barh(np.arange(len(names)), values, color=colours, zorder=3)
-    axes.set_yticks(np.arange(len(names)), [label_of(name) for name in names])
-    for text in axes.get_yticklabels():
-        text.set_parse_math(False)
+    axes.set_yticks(np.arange(len(names)), [label_of(name) for name in names], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel(label)
     dress(axes)
@@ -342,9 +322,8 @@ def _pair(old: Any, new: Any, axes: Any) -> None:
         for at, (part, colour) in enumerate(zip(texts, (AIDS, ORANGE), strict=True)):
             shares = [(part == name).mean() for name in names]
             axes.barh(np.arange(len(names)) + 0.4 * at, shares, 0.4, color=colour, zorder=3)
-        axes.set_yticks(np.arange(len(names)) + 0.2, [label_of(name) for name in names])
-        for text in axes.get_yticklabels():
-            text.set_parse_math(False)
+        labels = [label_of(name) for name in names]
+        axes.set_yticks(np.arange(len(names)) + 0.2, labels, parse_math=False)
         axes.invert_yaxis()
         axes.set_xlabel("share of rows")
     dress(axes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mercer.cli.options import Json, print_json, show_table, simple_table
-from mercer.cli.outputs import FIGURE, PAGE, Force, Kind, Output, check_outputs
+from mercer.cli.write import FIGURE, PAGE, Force, Kind, Output, check_outputs
 
 if TYPE_CHECKING:
     from mercer_studies.report import Report

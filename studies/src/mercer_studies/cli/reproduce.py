@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.options import Jobs, Json, check_writable_folder, print_json, say
-from mercer.cli.outputs import FIGURE, Force, Output, check_outputs
+from mercer.cli.options import Jobs, Json, print_json, say
+from mercer.cli.write import FIGURE, Force, Output, check_outputs, check_writable_folder
 from mercer_studies.cli.report import claims_of, show_verdicts
 
 if TYPE_CHECKING:

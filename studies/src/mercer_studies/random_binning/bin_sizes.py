@@ -31,8 +31,7 @@ class CollisionsDisplay(Display):
     ----------
     line_ : matplotlib Line2D
         Curve of the sizes or speed-ups.
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the last drawing.
+    {ax_}
 
     Raises
     ------
@@ -71,8 +70,7 @@ class CollisionsDisplay(Display):
             New rows, to count the share of their bins that contain no training row.
         kind : {"sizes", "speedups"}, default="sizes"
             Sizes of the bins, or speed-ups of parallel updates.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
 
         Returns
         -------
@@ -93,8 +91,7 @@ class CollisionsDisplay(Display):
         kind : {"sizes", "speedups"}, default="sizes"
             "sizes": number of bins with at least a given number of rows. "speedups": least factor
             by which simultaneous updates reduce the number of rounds.
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None creates a new figure.
+        {ax}
 
         Returns
         -------

@@ -1,17 +1,22 @@
-"""Parts of a page of HTML that needs no other file: tables, figures and the page itself."""
+"""A page of HTML that needs no other file: its sections, tables and figures."""
 
 from __future__ import annotations
 
 import io
+import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from html import escape
+from itertools import count
 from typing import Any
 
+from mercer import __version__
+from mercer.persistence import write_atomically
 from mercer.plots.base import AIDS, BLUE, ORANGE, new_figure
 
-__all__ = ["Section", "code", "details", "list_of", "page", "paragraph", "picture", "table"]
+__all__ = ["Section", "code", "details", "list_of", "paragraph", "table", "write_html"]
 
 _LETTERS = 120  # of a cell
 _FEW_COLUMNS = 5  # of a table whose cells may be broken into lines
@@ -69,32 +74,48 @@ pre { background: var(--soft); border-radius: 0.5rem; padding: 0.8rem 1rem; over
 class Section:
     """A heading and its content in HTML; empty sections are left out of the page."""
 
-    def __init__(self, title: str):
+    def __init__(self, title: str, *parts: str):
         self.title = title
-        self.parts: list[str] = []
-        self.figures: list[str] = []
+        self.parts = list(parts)
+        self.figures: list[Callable[[int], str]] = []  # HTML of a figure from its number
         self.below: list[str] = []
 
     def add(self, *parts: str) -> None:
         """Append parts that are HTML already."""
         self.parts += parts
 
-    def html(self) -> str:
+    def draw(
+        self, draw: Callable[[Any], object], caption: str, width: float = 4.4, height: float = 3.4
+    ) -> None:
+        """Add a figure, which a function draws on axes when the page is written."""
+        self.figures.append(lambda number: _picture(draw, caption, number, width, height))
+
+    def html(self, numbers: Iterator[int]) -> str:
         """The section: parts, figures side by side, and the content below them."""
         if not (self.parts or self.figures or self.below):
             return ""
-        figures = f'<div class="figures">{"".join(self.figures)}</div>' if self.figures else ""
+        drawn = "".join(figure(next(numbers)) for figure in self.figures)
+        figures = f'<div class="figures">{drawn}</div>' if self.figures else ""
         body = "\n".join([*self.parts, figures, *self.below])
         return f"<section><h2>{escape(self.title)}</h2>\n{body}</section>"
 
 
-def page(title: str, lead: str, cards: Iterable[tuple[str, str]], sections: list[Section]) -> str:
-    """A whole page: title, a sentence, facts in boxes, and sections."""
+def write_html(
+    path: str | os.PathLike[str],
+    title: str,
+    kind: str,
+    cards: Iterable[tuple[str, str]],
+    sections: Iterable[Section],
+    note: str = "",
+) -> None:
+    """Write a page atomically: title, kind with time and version, facts in boxes, and sections."""
+    lead = f"{kind} of {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by mercer {__version__}{note}"
     boxes = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in cards
     )
-    body = "\n".join(section.html() for section in sections)
-    return f"""<!doctype html>
+    numbers = count(1)
+    body = "\n".join(section.html(numbers) for section in sections)
+    html = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -111,6 +132,7 @@ def page(title: str, lead: str, cards: Iterable[tuple[str, str]], sections: list
 </main></body>
 </html>
 """
+    write_atomically(path, lambda file: file.write(html.encode()))
 
 
 def paragraph(text: str, quiet: bool = False) -> str:
@@ -150,12 +172,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], most: int = 20
     return f'<div class="wide"><table{kind}>{body}</table></div>'
 
 
-def picture(
-    draw: Callable[[Any], object],
-    caption: str,
-    number: int,
-    width: float = 4.4,
-    height: float = 3.4,
+def _picture(
+    draw: Callable[[Any], object], caption: str, number: int, width: float, height: float
 ) -> str:
     """Drawing of a function on axes, as SVG with a caption; ``number`` makes its ids unique."""
     from matplotlib import rc_context

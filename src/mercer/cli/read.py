@@ -1,4 +1,4 @@
-"""From DATA on the command line to rows and targets."""
+"""Tables that DATA names, read by the roles of their columns."""
 
 from __future__ import annotations
 
@@ -11,18 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.columns import Rows, extra_columns, numbers_in, read_rows, target_name
-from mercer.cli.options import Task, waiting
-from mercer.cli.roles import Roles
+from mercer.cli.options import Task, say, waiting
+from mercer.cli.roles import Roles, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mercer.datasets.base import Dataset
+    from mercer.datasets.base import Dataset, Table
 
 _LONG = 1000  # characters of a path that an error prints
 _ASKED = "task: {}, as asked"
 _FRACTIONS = "task: regression, the target has fractions"
+
+
+@dataclass
+class _Rows:
+    """Rows of a file by role; X is a frame of named columns or an array."""
+
+    table: Table
+    weights: NDArray | None = None
+    groups: NDArray | None = None
+    n_left_out: int = 0  # rows whose target is missing
+    is_raw: bool = False  # whether there is anything but numbers without gaps
+    has_categories: bool = False  # true if the target is a column of categories
+    X_test: Any = None  # test part, which NPZ files alone can hold
+    y_test: NDArray | None = None
 
 
 @dataclass
@@ -36,6 +49,12 @@ class Labelled:
     groups: NDArray | None = None
     n_left_out: int = 0  # rows whose target is missing
     is_raw: bool = False  # whether there is anything but numbers without gaps
+
+    def tell(self) -> None:
+        """Print how the rows are taken."""
+        say(self.task_note)
+        if self.n_left_out:
+            say(f"left out: {self.n_left_out} rows whose target is missing")
 
 
 def labelled(
@@ -54,7 +73,7 @@ def labelled(
     if not is_file(text, out_of_core):
         roles.refuse_others(f"{text} is a known data set")
         return _known(text, roles.target, task)
-    rows, test = _read_with_test(path, roles, out_of_core, raw)
+    rows = _read_file(path, roles, out_of_core, raw)
     table = rows.table
     if table.y is None:
         raise no_target(text, table.feature_names)
@@ -69,8 +88,8 @@ def labelled(
         task=kind,
         X=floats(table.X),
         y=y,
-        X_test=None if test is None else floats(test[0]),
-        y_test=None if test is None else test[1],
+        X_test=None if rows.X_test is None else floats(rows.X_test),
+        y_test=rows.y_test,
         feature_names=table.feature_names,
         source=path.name,
     )
@@ -203,10 +222,8 @@ def _stays_in_file(path: Path, out_of_core: bool) -> bool:
     return available is not None and 2.0 * mapped.array_bytes(path) > available
 
 
-def _read_with_test(
-    path: Path, roles: Roles, out_of_core: bool, raw: bool
-) -> tuple[Rows, tuple[Any, NDArray] | None]:
-    """A file's table, and the test part where it holds one (NPZ alone can)."""
+def _read_file(path: Path, roles: Roles, out_of_core: bool, raw: bool) -> _Rows:
+    """The rows of a file, and its test part if an NPZ file has one."""
     from mercer import datasets
     from mercer.datasets.readers import columns_of, read_parts
 
@@ -217,20 +234,20 @@ def _read_with_test(
         roles.refuse_others(f"{path} is none")
         table = datasets.read(path, roles.target)
         if path.suffix.lower() != ".npz" or table.target_name not in (None, "y_train"):
-            return Rows(table), None
+            return _Rows(table)
         parts = read_parts(path)
         if "X_test" not in parts or "y_test" not in parts:
-            return Rows(table), None
-        return Rows(table), (parts["X_test"], parts["y_test"])
+            return _Rows(table)
+        return _Rows(table, X_test=parts["X_test"], y_test=parts["y_test"])
     if roles.target is None:
         raise no_target(str(path), file.names if file.named else None)
     if not _stays_in_file(path, out_of_core):
-        return read_rows(file, roles, raw), None
-    weights, groups = extra_columns(file, roles)
-    inputs = roles.inputs(str(path), file.names, target_name(file, roles.target))
+        return _read_rows(file, roles, raw)
+    weights, groups = _extra_columns(file, roles)
+    inputs = roles.inputs(str(path), file.names, _target_name(file, roles.target))
     with waiting(f"reading {path} into files beside it"):
         table = datasets.memory_mapped(path, roles.target, columns=inputs)
-    return Rows(table, weights, groups), None
+    return _Rows(table, weights, groups)
 
 
 def floats(X: Any) -> Any:
@@ -246,13 +263,181 @@ def _unknown(text: str, names: list[str]) -> Exception:
     if len(text) > _LONG:
         return FileNotFoundError(f"there is no file {text[:_LONG]}…, of {len(text)} characters")
     if os.sep in text or path.suffix:
-        folder = path.parent
-        beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        near = get_close_matches(path.name, beside, n=1)
-        hint = f"; did you mean {folder / near[0]}?" if near else ""
+        hint = near_file(path)
         if os.sep not in text and path.stem.lower().replace("_", "-") in names:
             hint = f"; did you mean the known data set {path.stem}?"
         return FileNotFoundError(f"there is no file {text}{hint}")
     near = get_close_matches(text, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
     return ValueError(f"no file and no known data set is called {text!r}; {hint}")
+
+
+def near_file(path: Path) -> str:
+    """The end of an error about a missing file: a similar name in its folder, "" if none."""
+    folder = path.parent
+    beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    near = get_close_matches(path.name, beside, n=1)
+    return f"; did you mean {folder / near[0]}?" if near else ""
+
+
+def frame_in(
+    text: str, roles: Roles, wanted: list[str] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Columns of a file without a target as a table of PyArrow, and the id columns."""
+    from mercer.datasets import tables
+    from mercer.datasets.readers import columns_of
+
+    text, _ = table_of(text)
+    file = columns_of(Path(text)) if is_file(text) else None
+    if file is None:
+        raise ValueError(f"a table must have columns, as CSV and Parquet files do; got {text}.")
+    if not file.named:
+        roles.refuse_others(f"{text} has no header")
+    if wanted is not None:
+        require(text, wanted, file.names)
+    inputs = wanted or roles.inputs(text, file.names, None)
+    table = file.table(roles.ids, mixed=True)
+    if not table.num_rows:
+        raise ValueError(f"{text} holds columns and no row.")
+    return tables.frame(table, inputs), {name: table.column(name) for name in roles.ids}
+
+
+def _read_rows(file: Any, roles: Roles, raw: bool) -> _Rows:
+    """The rows of a file's columns with a target.
+
+    Numbers without gaps become an array as :func:`mercer.datasets.read` makes it, other cells, or
+    named columns if ``raw``, a frame.
+    """
+    from mercer import datasets
+    from mercer.datasets import tables
+
+    source = file.source
+    target = _target_name(file, roles.target)
+    inputs = _inputs(file, roles, target)
+    table = file.table([] if target is None else [target], mixed=True)
+    if not table.num_rows:
+        raise ValueError(f"{source} holds columns and no row.")
+    table, left_out = _with_target(table, target)
+    y = None if target is None else tables.target_of(source, target, table.column(target))
+    is_raw = raw or not _are_numbers(table, inputs)
+    X: Any
+    if not is_raw:
+        X = tables.number_matrix(source, table, inputs)
+    elif file.named:
+        X = tables.frame(table, inputs)
+    else:
+        X = tables.raw_matrix(source, table, inputs)
+    named = (tuple(inputs), target) if file.named else (None, None)
+    return _Rows(
+        datasets.Table(X, y, *named),
+        weights=None if roles.weights is None else _weights(table, roles.weights),
+        groups=None if roles.groups is None else _groups(table, roles.groups),
+        n_left_out=left_out,
+        is_raw=is_raw,
+        has_categories=target is not None and _has_categories(table.schema, target),
+    )
+
+
+def _has_categories(schema: Any, name: str) -> bool:
+    """True for a column of categories; Parquet keeps those of numbers in pandas' metadata alone."""
+    from pyarrow.types import is_dictionary
+
+    stored = (schema.pandas_metadata or {}).get("columns", ())
+    kinds = {column.get("field_name"): column.get("pandas_type") for column in stored}
+    return is_dictionary(schema.field(name).type) or kinds.get(name) == "categorical"
+
+
+def _target_name(file: Any, target: str | None) -> str | None:
+    """The column that ``--target`` means, by name or number."""
+    from mercer.datasets import tables
+
+    at = tables.target_position(file.source, file.names, target, named=file.named)
+    return None if at is None else file.names[at]
+
+
+def _extra_columns(file: Any, roles: Roles) -> tuple[NDArray | None, NDArray | None]:
+    """Weights and groups of a file whose rows stay there."""
+    import pyarrow
+
+    named = [name for name in (roles.weights, roles.groups) if name is not None]
+    table = pyarrow.concat_tables(file.pieces(named)) if named else None
+    return (
+        None if roles.weights is None else _weights(table, roles.weights),
+        None if roles.groups is None else _groups(table, roles.groups),
+    )
+
+
+def _inputs(file: Any, roles: Roles, target: str | None) -> list[str]:
+    if not file.named:
+        roles.refuse_others(f"{file.source} has no header")
+    return roles.inputs(str(file.source), file.names, target)
+
+
+def numbers_in(texts: NDArray) -> tuple[NDArray, str]:
+    """Numbers that texts such as $1,200 stand for, and their format; else the texts and ""."""
+    from mercer.preparation.recognition import TRUTH, format_of, is_date, read_as
+
+    present, places = np.unique(texts, return_inverse=True)
+    form = format_of(present.tolist())
+    if not form or is_date(form) or form == TRUTH:
+        return texts, ""
+    values = read_as(present.tolist(), form)
+    return (values[places], form) if np.isfinite(values).all() else (texts, "")
+
+
+def _with_target(table: Any, target: str | None) -> tuple[Any, int]:
+    """The rows whose target is there, and how many others there are; all if none has one."""
+    import pyarrow
+
+    from mercer.datasets import tables
+
+    if target is None:
+        return table, 0
+    known = tables.is_known(table.column(target))
+    left_out = int((~known).sum())
+    if not left_out or left_out == len(known):
+        return table, 0
+    return table.filter(pyarrow.array(known)), left_out
+
+
+def _are_numbers(table: Any, columns: Sequence[str]) -> bool:
+    """Whether columns hold numbers alone, without gaps."""
+    from mercer.datasets import tables
+    from mercer.datasets.arrow import is_number
+
+    return all(
+        is_number(table.schema.field(name).type)
+        and not table.column(name).null_count
+        and not np.isnan(tables.numbers_of(table.column(name))).any()
+        for name in columns
+    )
+
+
+def _weights(table: Any, name: str) -> NDArray:
+    """A column as weights of the rows."""
+    from mercer.datasets import tables
+    from mercer.datasets.arrow import is_number, is_text
+
+    column = table.column(name)
+    values = tables.numbers_of(column) if is_number(column.type) else np.array(["no number"])
+    if is_text(column.type) and not column.null_count:
+        values, _ = numbers_in(np.array(column.to_pylist(), dtype=str))
+    if values.dtype.kind == "U":
+        raise ValueError(f"--weights must name a column of numbers; {name!r} holds {column.type}.")
+    values = values.astype(np.float64)
+    bad = int((~(np.isfinite(values) & (values >= 0))).sum())
+    if bad:
+        raise ValueError(
+            f"--weights must name a column of finite numbers of at least 0; {name!r} holds others "
+            f"in {bad} rows."
+        )
+    return values
+
+
+def _groups(table: Any, name: str) -> NDArray:
+    """A column as numbers of the groups of rows."""
+    column = table.column(name)
+    if column.null_count:
+        raise ValueError(f"--groups must be known of every row; {column.null_count} lack {name!r}.")
+    codes = column.combine_chunks().dictionary_encode()
+    return codes.indices.to_numpy(zero_copy_only=False).astype(np.int64)

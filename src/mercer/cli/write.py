@@ -1,16 +1,17 @@
-"""Files that a command is to write: checked before the work, so that nothing of a user is lost."""
+"""Files that commands write: checked before the work, so that nothing of a user is lost."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -25,6 +26,7 @@ Force = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
+_ROWS = 65_536  # lines formatted at a time
 _OF_FOLDERS = (*PARQUET, ".jsonl")  # files that commands read from a folder
 _START = 1 << 16  # bytes that show the header of a table or of a page
 _SHOWN = 200  # letters of a path in a message
@@ -107,6 +109,11 @@ RECORDS = Kind("a file of records", (".jsonl",), _is_records)
 FIGURE = Kind("a figure", (".png",), _is_figure)
 
 
+def is_page(path: Path) -> bool:
+    """True for a path with the ending of a page."""
+    return path.suffix.lower() in PAGE.suffixes
+
+
 def same_columns(name: str, columns: Sequence[str]) -> Kind:
     """A kind of table, which mercer wrote if its columns are those given."""
     return Kind(
@@ -166,6 +173,15 @@ def check_writable(path: Path) -> None:
         raise PermissionError(f"cannot write {shown}: the folder {folder} is not writable.")
 
 
+def check_writable_folder(folder: Path) -> None:
+    """Refuse before the work a folder that could not be made or written to after it."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"cannot write to {folder}: {there} is not a folder.")
+    if not os.access(there, os.W_OK):
+        raise PermissionError(f"cannot write to {folder}: the folder {there} is not writable.")
+
+
 def _short(path: str | Path) -> str:
     """A path whose end is left out if it is long."""
     text = str(path)
@@ -218,3 +234,70 @@ def _is_same(one: Path, other: Path) -> bool:
 def _ignores_case(folder: Path) -> bool:
     swapped = folder.with_name(folder.name.swapcase())
     return swapped != folder and swapped.exists() and os.path.samefile(swapped, folder)
+
+
+def write_columns(out: Path, pieces: Iterable[Mapping[str, Any]]) -> None:
+    """Write pieces of columns by name to CSV or Parquet, atomically; "-" is standard output."""
+    from mercer.persistence import write_atomically
+
+    def write(file: BinaryIO) -> None:
+        target = _ParquetFile(file) if out.suffix.lower() in PARQUET else _CsvFile(file)
+        for columns in pieces:
+            target.write(columns)
+        target.close()
+
+    if str(out) == "-":
+        write(typer.get_binary_stream("stdout"))
+    else:
+        write_atomically(out, write)
+
+
+class _CsvFile:
+    """Columns as lines of text, the names first."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        self._begun = False
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Add rows."""
+        if not self._begun:
+            self._writer.writerow(columns)
+            self._begun = True
+        n = len(next(iter(columns.values())))
+        for start in range(0, n, _ROWS):
+            block = [_cells(column[start : start + _ROWS]) for column in columns.values()]
+            self._writer.writerows(zip(*block, strict=True))
+
+    def close(self) -> None:
+        """End the text; who opened the file closes it."""
+        self._text.flush()
+        self._text.detach()
+
+
+class _ParquetFile:
+    """Columns in a Parquet file, each piece a group of rows."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._writer: Any = None
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Add rows."""
+        import pyarrow
+        from pyarrow import parquet
+
+        table = pyarrow.table(dict(columns))
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """End the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _cells(column: Any) -> list:
+    return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
