@@ -166,9 +166,9 @@ def test_outputs_with_squared_loss_look_at_the_columns_together(weighted, rng, m
     shapes, rmatvec = [], DenseColumns.rmatvec
     watched = lambda self, v: shapes.append(v.shape) or rmatvec(self, v)  # noqa: E731
     monkeypatch.setattr(DenseColumns, "rmatvec", watched)
-    formed, products = [], DenseColumns.products
+    formed, products = [], DenseColumns.mean_products
     counted = lambda self, *ids: formed.append(len(ids)) or products(self, *ids)  # noqa: E731
-    monkeypatch.setattr(DenseColumns, "products", counted)
+    monkeypatch.setattr(DenseColumns, "mean_products", counted)
     solver = CoordinateDescent(tol=1e-10)
     joint = solver.solve(Problem(Dense(Z), Y, Squared(), L1(0.05), weights))
     together, n_products = max(len(s) for s in shapes), len(formed)

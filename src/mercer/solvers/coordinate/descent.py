@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer._runtime.validation import positive_integer
-from mercer.solvers.coordinate.columns import BinColumns, ColumnLists, column_lists
+from mercer.designs import Binned
+from mercer.designs.lists import ColumnLists
 from mercer.solvers.coordinate.costs import batch_work
 from mercer.solvers.coordinate.model import excess
 from mercer.solvers.coordinate.output import Iterate
@@ -124,7 +125,8 @@ class DescentSteps(Steps):
         ids, held = np.sort(self.candidates(at)), self.held
         if held is None or not self._serves(held, at, ids, kept):
             self.held = None  # before there are others: they take memory
-            held = self.held = _Held(ids, kept, column_lists(self.output.columns, ids, kept))
+            lists = self.output.columns.design.lists(ids, kept)
+            held = self.held = _Held(ids, kept, lists)
         return held.ids, held.lists
 
     def _serves(self, held: _Held, at: Iterate, ids: NDArray, kept: NDArray | None) -> bool:
@@ -251,9 +253,10 @@ class DescentSteps(Steps):
 
     def _bounds(self, ids: NDArray) -> NDArray[np.int64]:
         """Where groups of columns begin that share no row, and the end."""
-        if not isinstance(self.output.columns, BinColumns):
+        design = self.output.columns.design
+        if not isinstance(design, Binned):
             return np.arange(len(ids) + 1)
-        grids = np.searchsorted(self.output.columns.design.offsets, ids, side="right")
+        grids = np.searchsorted(design.offsets, ids, side="right")
         return np.append(np.flatnonzero(np.diff(grids, prepend=-1)), len(ids)).astype(np.int64)
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:

@@ -14,9 +14,10 @@ from mercer._runtime.validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
 from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
-from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
+from mercer.solvers.coordinate.columns import Columns, columns_of
 from mercer.solvers.coordinate.costs import Work
 from mercer.solvers.coordinate.descent import DescentSteps
+from mercer.solvers.coordinate.gram import GramPool
 from mercer.solvers.coordinate.output import Iterate, Output, look
 from mercer.solvers.coordinate.steps import NewtonSteps, Steps, room_for
 
