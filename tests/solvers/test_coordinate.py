@@ -18,9 +18,8 @@ from mercer.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, Sq
 from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent, path
-from mercer.solvers.coordinate import descent
+from mercer.solvers.coordinate import descent, solver
 from mercer.solvers.coordinate.columns import DenseColumns
-from mercer.solvers.coordinate.costs import Work
 
 N = 120
 LOSSES = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), SmoothHinge()]
@@ -268,7 +267,7 @@ def test_sweeps_that_cost_more_than_newton_steps_hand_over_to_these(rng, monkeyp
     design, y = bins_of_blobs(rng)
     problem = at_strength(Problem(design, y, Logistic(), L1(1.0)), 0.01)
     monkeypatch.setattr(descent, "_FEWEST", 0)
-    monkeypatch.setattr(Work, "of", lambda *arguments: Work(1.0, 0.5))
+    monkeypatch.setattr(solver, "step_work", lambda *arguments: (1.0, 0.5))
     result, kinds = with_kinds_of_steps(problem, CoordinateDescent(tol=1e-8))
     assert result.converged
     assert kinds[0] == "DescentSteps"
