@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from mercer.designs import Binned, Dense, Lazy, Local, Sparse
+from mercer.designs.binned import BlockWeights
 from mercer.designs.local import LeafBlock
 from mercer.kernels import Laplacian
 
@@ -114,6 +115,45 @@ def test_columns_norms_and_gram_equal_those_of_the_array(case):
     np.testing.assert_allclose(design.gram(), Z.T @ Z, rtol=tol, atol=tol)
     weighted = (Z.T * weights) @ Z
     np.testing.assert_allclose(design.gram(weights), weighted, rtol=tol, atol=10 * tol)
+
+
+@pytest.mark.parametrize("with_zeros", [False, True])
+def test_products_of_columns_are_parts_of_the_gram_matrix(case, with_zeros):
+    design, Z, tol = case
+    rng = np.random.default_rng(3)
+    weights = rng.random(N) * (rng.random(N) < 0.5 if with_zeros else 1.0)
+    Z, left, right = Z.astype(np.float64), np.array([7, 2, 9]), np.array([4, 7, 5, 0, 6])
+    for h in (None, weights):
+        gram = Z.T @ (Z if h is None else Z * h[:, None])
+        for others in (None, right):
+            found = design.products(left, others, h)
+            expected = gram[np.ix_(left, left if others is None else others)]
+            assert found.dtype == np.float64
+            np.testing.assert_allclose(found, expected, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("rows", [None, np.array([2, 3, 30])])
+def test_lists_of_columns_are_their_entries(case, rows):
+    design, Z, tol = case
+    columns = np.array([1, 4, 5, 10])
+    Z = Z[slice(None) if rows is None else rows][:, columns].astype(np.float64)
+    lists = design.lists(columns, rows)
+    w, v = np.arange(1.0, 5.0), np.linspace(-1.0, 1.0, len(Z))
+    np.testing.assert_allclose(lists.times(w, len(Z)), Z @ w, rtol=tol, atol=tol)
+    np.testing.assert_allclose(lists.transposed_times(v), Z.T @ v, rtol=tol, atol=tol)
+
+
+def test_products_of_bins_with_rounded_weights_are_those_of_the_rounded_weights():
+    rng = np.random.default_rng(4)
+    codes = rng.integers(6, size=(3, 2000)).astype(np.uint8)  # the last code lacks a column
+    design = Binned(codes, np.arange(4) * 5, 0.5, missing=True)
+    weights = rng.random(2000) * (rng.random(2000) < 0.8)
+    rounded, left = BlockWeights.of(weights), np.array([11, 0, 4])
+    assert rounded.values.sum() == pytest.approx(weights.sum())
+    assert np.all((rounded.values == 0) == (weights == 0))
+    for right in (None, np.array([1, 14])):
+        exact = design.products(left, right, rounded.values)
+        np.testing.assert_allclose(design.products(left, right, rounded), exact, rtol=1e-12)
 
 
 @pytest.mark.parametrize("index", [slice(5, 20), np.array([3, 3, 1]), np.arange(N) % 2 == 0])

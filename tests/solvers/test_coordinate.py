@@ -18,9 +18,8 @@ from mercer.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, Sq
 from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent, path
-from mercer.solvers.coordinate import descent
+from mercer.solvers.coordinate import descent, solver
 from mercer.solvers.coordinate.columns import DenseColumns
-from mercer.solvers.coordinate.costs import Work
 
 N = 120
 LOSSES = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), SmoothHinge()]
@@ -166,9 +165,9 @@ def test_outputs_with_squared_loss_look_at_the_columns_together(weighted, rng, m
     shapes, rmatvec = [], DenseColumns.rmatvec
     watched = lambda self, v: shapes.append(v.shape) or rmatvec(self, v)  # noqa: E731
     monkeypatch.setattr(DenseColumns, "rmatvec", watched)
-    formed, products = [], DenseColumns.products
+    formed, products = [], DenseColumns.mean_products
     counted = lambda self, *ids: formed.append(len(ids)) or products(self, *ids)  # noqa: E731
-    monkeypatch.setattr(DenseColumns, "products", counted)
+    monkeypatch.setattr(DenseColumns, "mean_products", counted)
     solver = CoordinateDescent(tol=1e-10)
     joint = solver.solve(Problem(Dense(Z), Y, Squared(), L1(0.05), weights))
     together, n_products = max(len(s) for s in shapes), len(formed)
@@ -268,7 +267,7 @@ def test_sweeps_that_cost_more_than_newton_steps_hand_over_to_these(rng, monkeyp
     design, y = bins_of_blobs(rng)
     problem = at_strength(Problem(design, y, Logistic(), L1(1.0)), 0.01)
     monkeypatch.setattr(descent, "_FEWEST", 0)
-    monkeypatch.setattr(Work, "of", lambda *arguments: Work(1.0, 0.5))
+    monkeypatch.setattr(solver, "step_work", lambda *arguments: (1.0, 0.5))
     result, kinds = with_kinds_of_steps(problem, CoordinateDescent(tol=1e-8))
     assert result.converged
     assert kinds[0] == "DescentSteps"

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from mercer.designs import Dense
+from mercer.designs import Dense, dense
 from mercer.losses import Logistic, Squared, SquaredHinge
 from mercer.penalties import L1
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent
-from mercer.solvers.coordinate import dense
-from mercer.solvers.coordinate.columns import DenseColumns, GramPool
+from mercer.solvers.coordinate import columns as coordinate_columns
+from mercer.solvers.coordinate.columns import DenseColumns
+from mercer.solvers.coordinate.gram import GramPool
 
 N, D = 400, 30
 FEW, MANY = np.array([7, 3, 21]), np.array([29, 0, *range(3, 25)])
@@ -19,7 +20,7 @@ MOST = np.array([20, *range(2, 11), *range(12, 20), 21])  # neighbours but for o
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     """Chunks of some ten rows, and caches that have room for no design."""
-    monkeypatch.setattr(dense, "_NEAR", 0)
+    monkeypatch.setattr(coordinate_columns, "_NEAR", 0)
     monkeypatch.setattr(dense, "_CHUNK", 8 * D * 17)
     monkeypatch.setattr(dense, "_WORTH_THREADS", 0)
     monkeypatch.setattr(dense, "_BLOCK", 8 * D * 23)
@@ -49,12 +50,16 @@ def test_products_of_columns_are_those_of_the_array(dtype, order, curvature, rng
             columns.set_curvature(h)
             weighted = exact if h is None else exact * h[:, None]
             gram = exact.T @ weighted / N
-            np.testing.assert_allclose(columns.products(ids), gram[np.ix_(ids, ids)], atol=1e-13)
-            side = columns.products(ids[:2], ids[2:])
+            np.testing.assert_allclose(
+                columns.mean_products(ids), gram[np.ix_(ids, ids)], atol=1e-13
+            )
+            side = columns.mean_products(ids[:2], ids[2:])
             np.testing.assert_allclose(side, gram[np.ix_(ids[:2], ids[2:])], atol=1e-13)
             np.testing.assert_allclose(columns.means(ids), weighted.mean(axis=0)[ids], atol=close)
             columns.rough = True
-            np.testing.assert_allclose(columns.products(ids), gram[np.ix_(ids, ids)], atol=1e-5)
+            np.testing.assert_allclose(
+                columns.mean_products(ids), gram[np.ix_(ids, ids)], atol=1e-5
+            )
             columns.rough = False
         np.testing.assert_allclose(columns.matvec(sparse), exact @ sparse, atol=1e-13)
         np.testing.assert_allclose(columns.rmatvec(v), exact.T @ v, atol=close * N)
@@ -90,18 +95,17 @@ def test_a_block_of_runs_of_neighbours_is_that_of_an_index(order, rng):
 
 def test_few_changed_rows_are_all_that_is_looked_at(curvature, rng, monkeypatch):
     columns = columns_of(rng.normal(size=(N, D)))
-    columns.products(FEW)
+    columns.mean_products(FEW)
     after = curvature.copy()
     after[:5] = 2.0 - after[:5]
     counts = []
-    before = columns._over_rows
-    monkeypatch.setattr(
-        columns,
-        "_over_rows",
-        lambda call, width, n_rows, chunk: (
-            counts.append(n_rows) or before(call, width, n_rows, chunk)
-        ),
-    )
+    before = Dense._over_rows
+
+    def counted(design, call, width, n_rows, chunk):
+        counts.append(n_rows)
+        return before(design, call, width, n_rows, chunk)
+
+    monkeypatch.setattr(Dense, "_over_rows", counted)
     assert columns.changes(FEW, curvature, after) is not None
     assert sum(counts) == 5
     assert columns.changes(FEW, curvature, curvature + rng.random(N)) is None
@@ -109,11 +113,13 @@ def test_few_changed_rows_are_all_that_is_looked_at(curvature, rng, monkeypatch)
 
 def test_a_full_cache_forgets_what_is_not_asked_for(rng, monkeypatch):
     Z = rng.normal(size=(N, D))
-    monkeypatch.setattr(dense, "_CACHE", 8 * N * 5)
+    monkeypatch.setattr(coordinate_columns, "_CACHE", 8 * N * 5)
     columns = columns_of(Z)
     for ids in ([0, 1, 2], [2, 3, 4], [9, 2, 8], range(6)):
         ids = np.array(ids)
-        np.testing.assert_allclose(columns.products(ids), Z[:, ids].T @ Z[:, ids] / N, atol=1e-13)
+        np.testing.assert_allclose(
+            columns.mean_products(ids), Z[:, ids].T @ Z[:, ids] / N, atol=1e-13
+        )
         assert len(columns._cached) <= 10
 
 

@@ -10,7 +10,7 @@ from mercer.penalties import L1
 from mercer.problem import Problem
 from mercer.solvers import CoordinateDescent
 from mercer.solvers.coordinate import descent
-from mercer.solvers.coordinate.columns import column_lists, columns_of
+from mercer.solvers.coordinate.columns import columns_of
 from mercer.solvers.coordinate.steps import Steps
 
 N, GRIDS, BINS = 900, 20, 12
@@ -36,7 +36,7 @@ def test_curvatures_of_lists_are_sums_over_the_rows(weighted, rng):
     Z = rng.normal(size=(N, 8)) * (rng.random((N, 8)) < 0.3)
     ids, kept = np.array([0, 3, 4, 7]), np.flatnonzero(rng.random(N) < 0.6)
     for design in (Dense(Z), Sparse(sparse.csr_array(Z)), bins(rng)[0]):
-        lists = column_lists(columns_of(design), ids, kept if weighted else None)
+        lists = design.lists(ids, kept if weighted else None)
         h = rng.random(len(kept)) if weighted else None
         squares = design.block(ids)[kept if weighted else slice(None)] ** 2
         expected = (np.ones(len(squares)) if h is None else h) @ squares / N
@@ -56,13 +56,9 @@ def test_products_of_bins_leave_out_grids_without_weights(missing, rng):
 
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=lambda loss: loss.name)
 def test_lists_of_columns_serve_while_they_have_what_is_needed(loss, monkeypatch):
-    listed = []
-
-    def counted(*arguments):
-        listed.append(arguments)
-        return column_lists(*arguments)
-
-    monkeypatch.setattr(descent, "column_lists", counted)
+    listed, lists = [], Binned.lists
+    counted = lambda *arguments: listed.append(arguments) or lists(*arguments)  # noqa: E731
+    monkeypatch.setattr(Binned, "lists", counted)
     solver = CoordinateDescent(tol=1e-9, method="descent")
     problems = [problem_of(np.random.default_rng(seed), loss) for seed in (0, 1, 3)]
     found = []

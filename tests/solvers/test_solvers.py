@@ -366,3 +366,13 @@ def test_newton_says_what_other_penalties_lack(rng):
 def test_settings_outside_their_range_are_refused(make_solver, error, message):
     with pytest.raises(error, match=message):
         make_solver()
+
+
+def test_an_error_of_a_callback_ends_the_solver_and_reaches_the_caller(rng):
+    def failing(state):
+        raise RuntimeError("no room for the log")
+
+    problem = Problem(Dense(rng.normal(size=(20, 3))), rng.normal(size=20), Squared(), L2(0.1))
+    for solver in (NewtonCG(), ConjugateGradient(), solvers.BlockCoordinateDescent()):
+        with pytest.raises(RuntimeError, match="no room for the log"):
+            solver.solve(problem, callback=failing)

@@ -11,6 +11,7 @@ from scipy import sparse
 from mercer._runtime.arrays import Index, Matrix, check_memory, row_chunks
 from mercer._runtime.devices import Device
 from mercer._runtime.rows import Data
+from mercer.designs.lists import ColumnLists
 
 __all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
 
@@ -78,6 +79,30 @@ class Design:
             z = self.rows(chunk).toarray().astype(np.float64, copy=False)
             total += z.T @ (z if weights is None else z * weights[chunk, None])
         return total
+
+    def products(
+        self, left: NDArray, right: NDArray | None = None, weights: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        """``Z[:, left].T @ diag(weights) @ Z[:, right]``; ``right`` is ``left`` by default.
+
+        The array is float64 of shape (len(left), len(right)); weights are all one by default.
+        """
+        others = left if right is None else right
+        total = np.zeros((len(left), len(others)))
+        for chunk in row_chunks(self.shape[0], 8.0 * (len(left) + len(others))):
+            rows = self.rows(chunk)
+            z = rows.block(left).astype(np.float64, copy=False)
+            other = z if right is None else rows.block(right).astype(np.float64, copy=False)
+            total += z.T @ (other if weights is None else other * weights[chunk, None])
+        return total
+
+    def lists(self, columns: NDArray, rows: NDArray | None = None) -> ColumnLists:
+        """Entries of ascending columns, column by column, over ascending rows; None for all."""
+        z = (self if rows is None else self.rows(rows)).block(columns)
+        n_rows, count = z.shape
+        values = z.astype(np.float64, copy=False).T.ravel()
+        numbers = np.tile(np.arange(n_rows, dtype=np.uint32), count)
+        return ColumnLists(np.arange(count + 1, dtype=np.int64) * n_rows, numbers, values, 1.0)
 
     def toarray(self) -> NDArray:
         """The whole matrix as an (n, D) array."""

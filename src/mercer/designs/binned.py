@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,40 @@ from mercer import _core
 from mercer._runtime.arrays import Index, check_memory, n_threads
 from mercer._runtime.rows import Data
 from mercer.designs.base import Design, check_gram, float_dtype
+from mercer.designs.lists import ColumnLists
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.sparse import Sparse
 
-__all__ = ["Binned"]
+__all__ = ["Binned", "BlockWeights"]
+
+_BLOCK = 512  # rows of a bitmap that share one weight
+_LARGEST = 2**24  # largest weight of a block as an integer
+_FINEST = np.uint16(2**16 - 1)  # largest weight of a row as an integer for sorting
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """Weights of rows that bitmaps count cheaply: 512 rows of similar weight share their mean."""
+
+    order: NDArray[np.uint32]  # rows by descending weight, without those of weight 0
+    counts: NDArray[np.uint32]  # weight of each block, in units of ``unit``
+    unit: float
+    values: NDArray[np.float64]  # rounded weights of all rows, (n,)
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float64]) -> BlockWeights:
+        """The weights (n,) >= 0, rounded."""
+        keys = np.rint(weights * (_FINEST / max(float(np.max(weights)), _TINY))).astype(np.uint16)
+        order = np.argsort(_FINEST - keys, kind="stable")[: np.count_nonzero(keys)]  # by digits
+        starts = np.arange(0, len(order), _BLOCK)
+        sizes = np.diff(np.append(starts, len(order)))
+        means = np.add.reduceat(weights[order], starts) / sizes if len(order) else np.zeros(0)
+        unit = float(means[0]) / _LARGEST if len(means) else 1.0
+        counts = np.rint(means / unit).astype(np.uint32)
+        values = np.zeros(len(weights))
+        values[order] = np.repeat(counts * unit, sizes)
+        return cls(order.astype(np.uint32), counts, unit, values)
 
 
 class Binned(Design):
@@ -151,6 +182,42 @@ class Binned(Design):
         n_columns = self.shape[1]
         check_gram(n_columns)
         return Sparse(self.tocsr().astype(np.float64)).gram(weights)
+
+    def products(
+        self,
+        left: NDArray,
+        right: NDArray | None = None,
+        weights: NDArray | BlockWeights | None = None,
+    ) -> NDArray[np.float64]:
+        if isinstance(weights, np.ndarray):
+            return super().products(left, right, weights)
+        ours = self._bits(left, weights)
+        theirs = ours if right is None else self._bits(right, weights)
+        counts, unit = (None, 1.0) if weights is None else (weights.counts, weights.unit)
+        out = np.empty((len(ours), len(theirs)))
+        _core.bit_products(ours, theirs, counts, self.scale**2 * unit, out, self.n_threads)
+        return out
+
+    def _bits(self, columns: NDArray, weights: BlockWeights | None) -> NDArray[np.uint64]:
+        """Bitmaps of columns in any order, over the rows in the order of their weights."""
+        order = None if weights is None else weights.order
+        n_rows = self.shape[0] if order is None else len(order)
+        n_words = -(-n_rows // _BLOCK) * (_BLOCK // 64)
+        check_memory(16.0 * n_words * len(columns), "the bitmaps of columns", "raise alpha")
+        bits = np.empty((len(columns), n_words), dtype=np.uint64)
+        place = np.argsort(columns)
+        _core.bit_columns(self.codes, self.offsets, columns[place], order, bits, self.n_threads)
+        return bits[np.argsort(place)] if np.any(place[1:] < place[:-1]) else bits
+
+    def lists(self, columns: NDArray, rows: NDArray | None = None) -> ColumnLists:
+        n_rows = self.shape[0] if rows is None else len(rows)
+        n_grids = min(self.n_grids, len(columns))
+        check_memory(8.0 * n_grids * n_rows, "the columns at work", "raise alpha")
+        starts = np.empty(len(columns) + 1, dtype=np.int64)
+        numbers = np.empty(n_grids * n_rows, dtype=np.uint32)
+        order = None if rows is None else rows.astype(np.uint32)
+        _core.bin_lists(self.codes, self.offsets, columns, order, starts, numbers, self.n_threads)
+        return ColumnLists(starts, numbers[: starts[-1]], None, self.scale)
 
     def block(self, columns: ArrayLike) -> NDArray:
         columns = np.asarray(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mercer._runtime.arrays import Index, n_threads
 from mercer._runtime.rows import Data
 from mercer._runtime.sparse import sound
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
+from mercer.designs.lists import ColumnLists
 
 __all__ = ["Sparse"]
 
@@ -60,6 +62,26 @@ class Sparse(Design):
         z = self.matrix.astype(np.float64)
         scaled = z if weights is None else sparse.diags_array(weights, format="csr") @ z
         return (z.T @ scaled).toarray()
+
+    @cached_property
+    def by_column(self) -> sparse.csc_array:
+        """The matrix in float64, column by column."""
+        return self.matrix.astype(np.float64, copy=False).tocsc()
+
+    def products(
+        self, left: NDArray, right: NDArray | None = None, weights: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        z = self.by_column[:, left]
+        other = z if right is None else self.by_column[:, right]
+        if weights is not None:
+            other = other.multiply(weights[:, None]).tocsc()
+        return (z.T @ other).toarray()
+
+    def lists(self, columns: NDArray, rows: NDArray | None = None) -> ColumnLists:
+        z = self.by_column[:, columns]
+        z = z if rows is None else z[rows]
+        z.sort_indices()
+        return ColumnLists(z.indptr.astype(np.int64), z.indices.astype(np.uint32), z.data, 1.0)
 
     def block(self, columns: ArrayLike) -> NDArray:
         return self.matrix[:, np.asarray(columns)].toarray()

@@ -39,7 +39,7 @@ from mercer.maps.members import Endless
 from mercer.penalties import Penalty
 from mercer.problem import Problem
 from mercer.solvers.forms import best_form
-from mercer.solvers.machine_newton import suits_rows
+from mercer.solvers.row_newton import suits_rows
 
 __all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
 

@@ -19,7 +19,8 @@ from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 from mercer.problem.place import at_design
 
-__all__ = ["NEAR", "PERFECT", "Clock", "OutOfRange", "Result", "Solver", "State", "TraceRow"]
+__all__ = ["NEAR", "PERFECT", "Clock", "Loop", "OutOfRange", "Result"]
+__all__ += ["Solver", "State", "TraceRow"]
 
 # Objective, relative to the loss of the response 0, that counts as a perfect fit: independent of
 # the unit of the targets, and reached for labels of one class by the intercept alone.
@@ -123,6 +124,31 @@ class Clock:
             yield
         finally:
             self._paused += perf_counter() - stopped
+
+
+class Loop:
+    """Context of a loop of steps, which the user's callback or an interrupt ends.
+
+    A KeyboardInterrupt leaves the context and goes no further.
+    """
+
+    def __init__(self, clock: Clock, callback: Callable[[Any], bool | None] | None):
+        self.stopped = self.interrupted = False
+        self._clock, self._callback = clock, callback
+
+    def __enter__(self) -> Loop:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        return self.interrupted
+
+    def shows(self, state: Any) -> bool:
+        """Call the callback with the state, while the clock pauses; True if it ends the loop."""
+        if self._callback is not None:
+            with self._clock.pause():
+                self.stopped = bool(self._callback(state))
+        return self.stopped
 
 
 @dataclass(kw_only=True)
@@ -307,31 +333,29 @@ class Solver:
         shared: Any,
     ) -> Result:
         """The loop of steps at one strength."""
-        stopped = interrupted = False
+        started = True
         if start is None and problem.loss.surrogate is not None:
             # Without weights a loss that is not convex may be flat: begin where a convex one ends.
             easier = self._placed(problem.easier())
             with clock.phase("start"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 convex = self._for_start()._minimise(easier, None, None, Clock(), shared)
-            start, interrupted = convex.coef, convex.interrupted
+            start, started = convex.coef, not convex.interrupted
         theta = start_of(problem, start)
         trace: list[TraceRow] = []
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             state = self.init(problem, theta, clock, *shared)
-            try:
+            with Loop(clock, callback) as loop:
                 trace.append(self._observe(state))
-                while self._goes_on(state) and not (stopped or interrupted):
+                while started and self._goes_on(state) and not loop.stopped:
                     self.step(problem, state)
                     state.iteration += 1
                     trace.append(self._observe(state))
-                    with clock.pause():
-                        stopped = callback is not None and bool(callback(state))
+                    loop.shows(state)
                 self.finish(problem, state)
-            except KeyboardInterrupt:
-                interrupted = True
+        interrupted = loop.interrupted or not started
         converged = bool(state.optimality <= self.tol and state.distance <= NEAR)
-        if not (converged or stopped or interrupted):
+        if not (converged or loop.stopped or interrupted):
             self._warn(state)
         coef, criterion = np.array(on_host(state.coef)), self.criterion(problem)
         return Result(

@@ -19,6 +19,7 @@ from mercer.problem.rows import add_scaled
 from mercer.solvers.base import (
     Callback,
     Clock,
+    Loop,
     Result,
     Solver,
     TraceRow,
@@ -221,7 +222,6 @@ class ConjugateGradient(Solver):
     def _together(self, problem: Problem, alphas: list[float], callback: Callback) -> list[Result]:
         """A machine of all rows for several strengths that share every product."""
         clock = Clock()
-        stopped = interrupted = False
         traces: list[list[TraceRow]] = [[] for _ in alphas]
         machine, inverse = self.share(problem, alphas, clock)
 
@@ -235,20 +235,17 @@ class ConjugateGradient(Solver):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             state = self.init(problem, problem.initial(), clock, machine, inverse, alphas)
             add_traces(np.arange(len(alphas)))
-            try:
-                while self._goes_on(state) and not stopped:
+            with Loop(clock, callback) as loop:
+                while self._goes_on(state) and not loop.stopped:
                     at_work = state.groups
                     self.step(problem, state)
                     state.iteration += 1
                     add_traces(at_work)
-                    with clock.pause():
-                        stopped = callback is not None and bool(callback(state))
-            except KeyboardInterrupt:
-                interrupted = True
-        if not (stopped or interrupted or np.all(state.relative <= self.tol)):
+                    loop.shows(state)
+        if not (loop.stopped or loop.interrupted or np.all(state.relative <= self.tol)):
             self._warn(state)
         n_iter = [len(trace) - 1 for trace in traces]
-        return results_of(state.coefs, n_iter, state.relative, self.tol, traces, interrupted)
+        return results_of(state.coefs, n_iter, state.relative, self.tol, traces, loop.interrupted)
 
     # -- the loop ----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from mercer.designs import Dense, Design, KernelColumns
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.penalties import L2, Penalty, RKHSNorm
-from mercer.solvers.machine_newton import suits_rows
+from mercer.solvers.row_newton import suits_rows
 
 __all__ = ["best_form", "in_span"]
 

@@ -36,8 +36,7 @@ from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, rounding
 from mercer.solvers.base import Result
-from mercer.solvers.machine_newton import suits_rows
-from mercer.solvers.row_newton import newton_for
+from mercer.solvers.row_newton import newton_for, suits_rows
 from mercer.solvers.smoothing import Smoothing
 
 __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]

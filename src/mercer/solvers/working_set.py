@@ -17,7 +17,7 @@ from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
 from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.problem import Point, Problem, dual_gap
-from mercer.solvers.base import Clock, Result, Solver, TraceRow, warn_unconverged
+from mercer.solvers.base import Clock, Loop, Result, Solver, TraceRow, warn_unconverged
 from mercer.solvers.coordinate import CoordinateDescent
 
 __all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet", "polished"]
@@ -216,15 +216,13 @@ class WorkingSet:
             selection = replace(start, rounds=[])
         point = problem_of(selection.design).at(selection.coef)
         for _ in range(self.max_rounds):
-            before, stopped = point.value, False
-            try:
+            before = point.value
+            with Loop(clock, callback) as loop:
                 point, selection = self._round(source, problem_of, point, selection, clock)
-                with clock.pause():
-                    stopped = callback is not None and bool(callback(selection))
-            except KeyboardInterrupt:
-                selection.interrupted = True
+                loop.shows(selection)
+            selection.interrupted |= loop.interrupted
             idle = idle + 1 if before - point.value <= self.tol * before else 0
-            if stopped or selection.interrupted or idle == self.patience:
+            if loop.stopped or selection.interrupted or idle == self.patience:
                 break
         if not (selection.converged or selection.interrupted):
             warn_unconverged(

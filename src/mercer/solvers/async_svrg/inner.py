@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer import _core
 from mercer._runtime.arrays import check_memory, row_chunks
 from mercer._runtime.random import Slot
-from mercer.designs import Binned, Dense, Design
+from mercer.designs import Binned, Dense, Design, Sparse
+from mercer.designs.lists import ColumnLists
 from mercer.problem import Point, Problem
 from mercer.solvers.async_svrg.models import QuadraticModels
-from mercer.solvers.coordinate.columns import ColumnLists
 
 __all__ = ["IN_CORE", "MARGINS", "PRECISIONS", "SAMPLINGS", "Inner", "Settings", "curvatures"]
 
@@ -111,25 +110,11 @@ def _by_rows(design: Design, precision: str) -> Walkway:
 
 
 def _lists(design: Design) -> ColumnLists:
-    """The columns of a design that is not dense."""
-    if isinstance(design, Binned):
-        check_memory(4.0 * design.codes.size, "the rows of every bin", _REMEDY)
-        parts, counts = [], []
-        for codes, size in zip(design.codes, np.diff(design.offsets), strict=True):
-            sizes = np.bincount(codes, minlength=size)[:size]
-            counts.append(sizes)
-            parts.append(np.argsort(codes, kind="stable")[: sizes.sum()].astype(np.uint32))
-        starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
-        return ColumnLists(starts, np.concatenate(parts), None, design.scale)
-    check_memory(16.0 * design.tocsr().nnz, "the columns of the design", _REMEDY)
-    matrix = sparse.csc_array(design.tocsr())
-    matrix.sum_duplicates()
-    return ColumnLists(
-        matrix.indptr.astype(np.int64),
-        matrix.indices.astype(np.uint32),
-        matrix.data.astype(np.float64),
-        1.0,
-    )
+    """Lists of all columns of a design that is not dense."""
+    columns = design if isinstance(design, Binned) else Sparse(design.tocsr())
+    n_entries = columns.codes.size if isinstance(columns, Binned) else columns.matrix.nnz
+    check_memory(16.0 * n_entries, "the columns of the design", _REMEDY)
+    return columns.lists(np.arange(design.shape[1]))
 
 
 def largest_squares(design: Design, weights: NDArray | None) -> float:

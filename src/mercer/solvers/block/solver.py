@@ -16,7 +16,16 @@ from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.validation import flag, is_name, name_from, positive_integer
 from mercer.equations import Equations, equations
 from mercer.problem import Problem
-from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, results_of, start_of
+from mercer.solvers.base import (
+    Callback,
+    Clock,
+    Loop,
+    Result,
+    Solver,
+    check_range,
+    results_of,
+    start_of,
+)
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import mark_of
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
@@ -134,17 +143,14 @@ class BlockCoordinateDescent(Solver):
         self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         clock = Clock()
-        stopped = interrupted = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             system = equations(problem, alphas)
             try:
                 state = self._begin_path(system, start, clock)
-                try:
-                    while len(state.index) and state.iteration < self.max_iter and not stopped:
-                        stopped = self._epoch(state, callback)
-                except KeyboardInterrupt:
-                    interrupted = True
-                return self._results(state, stopped, interrupted)
+                with Loop(clock, callback) as loop:
+                    while len(state.index) and state.iteration < self.max_iter and not loop.stopped:
+                        self._epoch(state, loop)
+                return self._results(state, loop)
             finally:
                 system.close()
 
@@ -210,8 +216,8 @@ class BlockCoordinateDescent(Solver):
     def _accelerates(self, system: Equations) -> bool:
         return self.accelerated and system.spans_subspaces
 
-    def _epoch(self, state: BlockState, callback: Callback) -> bool:
-        """Minimise over every block once; whether the callback stops the solver."""
+    def _epoch(self, state: BlockState, loop: Loop) -> None:
+        """Minimise over every block once, or until the callback ends the loop."""
         n_blocks = len(state.blocks)
         order = permutation(state.key, state.iteration, n_blocks)
         if not state.position:
@@ -227,8 +233,8 @@ class BlockCoordinateDescent(Solver):
                 state.observe()
             if state.checkpoint is not None and not state.n_blocks % self.checkpoint_every:
                 state.save()
-            if in_epoch and self._stops(state, callback):
-                return True
+            if in_epoch and loop.shows(state):
+                return
         state.position = 0
         if state.subspace is not None and n_blocks > 1:
             with state.clock.phase("accelerate"):
@@ -240,9 +246,8 @@ class BlockCoordinateDescent(Solver):
         self._judge(state)
         state.observe()
         state.system.audit(state.iteration)
-        stopped = self._stops(state, callback)
+        loop.shows(state)
         self._leave(state)
-        return stopped
 
     def _draw_functions(self, state: BlockState, subspace: Subspace) -> None:
         """Directions across all blocks, from the second epoch on: easy problems need only one."""
@@ -311,10 +316,6 @@ class BlockCoordinateDescent(Solver):
             residual = state.system.current_residual(state.blocks)
             return state.system.relative(residual).max(axis=1)
 
-    def _stops(self, state: BlockState, callback: Callback) -> bool:
-        with state.clock.pause():
-            return callback is not None and bool(callback(state))
-
     def _leave(self, state: BlockState) -> None:
         """Drop strengths that are solved."""
         stays = state.relative[state.index] > self.tol
@@ -349,8 +350,8 @@ class BlockCoordinateDescent(Solver):
 
         return state.checkpoint.load(restore)
 
-    def _results(self, state: BlockState, stopped: bool, interrupted: bool) -> list[Result]:
-        whole = not (stopped or interrupted)
+    def _results(self, state: BlockState, loop: Loop) -> list[Result]:
+        whole = not (loop.stopped or loop.interrupted)
         if whole and len(state.index) and state.estimated:
             state.relative[state.index] = self._residuals(state)
         if whole and state.checkpoint is not None:
@@ -358,7 +359,7 @@ class BlockCoordinateDescent(Solver):
         if whole and not np.all(state.relative <= self.tol):
             self._warn(replace(state, optimality=float(state.relative.max())))
         return results_of(
-            state.coefs, state.n_iter, state.relative, self.tol, state.traces, interrupted
+            state.coefs, state.n_iter, state.relative, self.tol, state.traces, loop.interrupted
         )
 
 

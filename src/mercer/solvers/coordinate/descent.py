@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer._runtime.validation import positive_integer
-from mercer.solvers.coordinate.columns import BinColumns, ColumnLists, column_lists
-from mercer.solvers.coordinate.costs import batch_work
+from mercer.designs import Binned
+from mercer.designs.lists import ColumnLists
+from mercer.solvers.coordinate.columns import BinColumns
 from mercer.solvers.coordinate.model import excess
-from mercer.solvers.coordinate.output import Iterate
+from mercer.solvers.coordinate.output import Iterate, Output
 from mercer.solvers.coordinate.steps import EXACT, Steps
 
-__all__ = ["DescentSteps", "eso_factor"]
+__all__ = ["DescentSteps", "eso_factor", "step_work"]
 
 _BATCH = 5  # sweeps per batch, the first over all columns
 _FEWEST, _MOST = 6, 60  # batches of a model allowed at any cost, and the most of them
@@ -29,6 +30,15 @@ _FLAT = 1e-6  # least diagonal entry that scales a residual, relative to the lar
 _NOTHING = 1e-12  # least curvature of a column, relative to the largest
 _LEAST = 1e-4  # least curvature of an active row, relative to the mean
 _TINY = float(np.finfo(np.float64).tiny)
+# Nanoseconds of one thread on binned designs of 20 000 to 50 000 rows: counted operations, not a
+# clock, choose the kind of step, so that results are the same on every machine.
+_BATCHES, _CG_TURNS = 4, 25  # typical batches of sweeps, and conjugate gradients, per model
+_DENSE = 0.1  # ns per multiplication in a Gram matrix of dense columns
+_LISTS = 3.0  # ns per row and grid to list the rows of columns
+_FACTORS = 0.15  # ns per cubed number of active columns for all factorisations of a model
+_PASSES = 25.0  # ns per entry of the Gram matrix for all products of a model
+_COUNTS = 1 / 320  # ns per row to count the rows of two columns in bitmaps
+_GROWTH = 4 / 3  # active columns after a step, relative to those before
 
 
 @dataclass
@@ -124,7 +134,8 @@ class DescentSteps(Steps):
         ids, held = np.sort(self.candidates(at)), self.held
         if held is None or not self._serves(held, at, ids, kept):
             self.held = None  # before there are others: they take memory
-            held = self.held = _Held(ids, kept, column_lists(self.output.columns, ids, kept))
+            lists = self.output.columns.design.lists(ids, kept)
+            held = self.held = _Held(ids, kept, lists)
         return held.ids, held.lists
 
     def _serves(self, held: _Held, at: Iterate, ids: NDArray, kept: NDArray | None) -> bool:
@@ -153,7 +164,7 @@ class DescentSteps(Steps):
                 changed = np.setxor1d(at_work, support, assume_unique=True)
                 turns = 2 * turns if len(changed) <= _SAME * len(at_work) else _TURNS
             used = self._to_face_minimum(sweep, gradient, at_work, turns)
-            spent += batch_work(len(sweep.lists.rows), sweep.lists.n_entries(at_work), used)
+            spent += _batch_work(len(sweep.lists.rows), sweep.lists.n_entries(at_work), used)
             self.slow = batch + 1 >= _FEWEST and spent > self.budget
             if self.slow:
                 return
@@ -251,9 +262,10 @@ class DescentSteps(Steps):
 
     def _bounds(self, ids: NDArray) -> NDArray[np.int64]:
         """Where groups of columns begin that share no row, and the end."""
-        if not isinstance(self.output.columns, BinColumns):
+        design = self.output.columns.design
+        if not isinstance(design, Binned):
             return np.arange(len(ids) + 1)
-        grids = np.searchsorted(self.output.columns.design.offsets, ids, side="right")
+        grids = np.searchsorted(design.offsets, ids, side="right")
         return np.append(np.flatnonzero(np.diff(grids, prepend=-1)), len(ids)).astype(np.int64)
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
@@ -279,6 +291,36 @@ class DescentSteps(Steps):
         gain = violation / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
         order = np.argsort(-gain)[: (len(gain) + 1) // 2]
         return np.arange(len(order) + 1), order, 1.0
+
+
+def _batch_work(n_entries: float, n_active: float, turns: int) -> float:
+    """Nanoseconds of a batch of sweeps, about one for each entry read or written.
+
+    ``turns`` are products of the columns with weights with a vector and back.
+    """
+    return 3.0 * n_entries + (8.0 + 2.0 * turns) * n_active
+
+
+def step_work(output: Output, at: Iterate, n_wanted: int) -> tuple[float, float]:
+    """Nanoseconds of the next Newton step and of sweeps on ``n_wanted`` columns.
+
+    Those of sweeps are infinite unless columns are bins.
+    """
+    columns, active = output.columns, at.active
+    if not isinstance(columns, BinColumns) or not len(active):
+        return 0.0, np.inf
+    h = output.curvature(at)
+    n_rows = columns.n if h is None else int(np.count_nonzero(h))
+    sizes = columns.norms()[active] ** 2 * n_rows / columns.design.scale**2
+    in_active = float(np.sum(sizes))
+    entries = in_active * n_wanted / len(active)
+    n_new = n_wanted - len(active) if output.loss.quadratic else n_wanted
+    gram = _COUNTS * n_rows * n_wanted * n_new
+    if columns.is_small and not output.loss.quadratic:
+        gram = _DENSE * columns.n * n_wanted * n_new
+    model = _FACTORS * (_GROWTH * len(active)) ** 3 + _PASSES * n_wanted**2
+    batches = _BATCHES * _batch_work(entries, in_active, _CG_TURNS)
+    return gram + model, batches + _LISTS * columns.design.n_grids * n_rows
 
 
 def eso_factor(omega: int, tau: int, n_columns: int) -> float:

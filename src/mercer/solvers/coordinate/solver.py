@@ -14,9 +14,9 @@ from mercer._runtime.validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
 from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
-from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
-from mercer.solvers.coordinate.costs import Work
-from mercer.solvers.coordinate.descent import DescentSteps
+from mercer.solvers.coordinate.columns import Columns, columns_of
+from mercer.solvers.coordinate.descent import DescentSteps, step_work
+from mercer.solvers.coordinate.gram import GramPool
 from mercer.solvers.coordinate.output import Iterate, Output, look
 from mercer.solvers.coordinate.steps import NewtonSteps, Steps, room_for
 
@@ -251,8 +251,9 @@ class CoordinateDescent(Solver):
         crowded = 2 * n_active > _LARGEST_GRAM
         if self.method != "auto" or crowded:
             return self.method == "newton", np.inf
-        work = Work.of(each.output, each.at, min(n_active + room_for(n_active), len(each.at.w)))
-        return work.newton <= each.toil * work.descent, work.newton
+        n_wanted = min(n_active + room_for(n_active), len(each.at.w))
+        newton, sweeps = step_work(each.output, each.at, n_wanted)
+        return newton <= each.toil * sweeps, newton
 
     def _is_open(self, each: _OutputState) -> bool:
         return each.relative > self.tol and not each.stalled and each.n_iter < self.max_iter

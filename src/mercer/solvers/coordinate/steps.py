@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers.base import Clock
-from mercer.solvers.coordinate.columns import GramPool
+from mercer.solvers.coordinate.columns import spread
+from mercer.solvers.coordinate.gram import GramPool
 from mercer.solvers.coordinate.model import Model, minimise
 from mercer.solvers.coordinate.output import Iterate, Output
 
@@ -100,7 +101,7 @@ class Steps:
         if not np.any(change) and (output.loss.convex or at.lean == 0.0):
             return None
         start = at.w[ids]  # columns with weights are among them
-        moves = output.columns.matvec(_spread(ids, change, len(at.w)))
+        moves = output.columns.matvec(spread(ids, change, len(at.w)))
         end = start + change
         slope = float(at.gradient[ids] @ change)
         slope += output.l1 * float(np.sum(np.abs(end)) - np.sum(np.abs(start)))
@@ -109,7 +110,7 @@ class Steps:
         slope += at.lean * shift
         noise = _NOISE * float(np.finfo(np.float64).eps) * abs(at.objective)
         if -slope <= noise:
-            w = _spread(ids, end, len(at.w))
+            w = spread(ids, end, len(at.w))
             return self._closer(at, w, at.linear + moves, shift, noise)
         t = 1.0
         for _ in range(_HALVINGS):
@@ -125,7 +126,7 @@ class Steps:
             self.caution = min(1.0, 2 * self.caution + 0.1)
         elif t == 1:
             self.caution = 0.3 * self.caution if self.caution > 0.01 else 0.0
-        better = output.at(_spread(ids, end, len(at.w)), linear, b)
+        better = output.at(spread(ids, end, len(at.w)), linear, b)
         self._learn(at, better, slope, moves, h)
         return better
 
@@ -191,7 +192,7 @@ class NewtonSteps(Steps):
         if end is start:
             return None
         with self.clock.phase("rows"):
-            return self.output.at(_spread(ids, end.w, len(at.w)), end.linear, end.intercept)
+            return self.output.at(spread(ids, end.w, len(at.w)), end.linear, end.intercept)
 
     def hold(self, at: Iterate, gap: float, ids: NDArray) -> None:
         """Have the pool make the Gram matrix of the columns at once."""
@@ -255,10 +256,3 @@ class NewtonSteps(Steps):
         if self.output.weights is None or not mean > 0:
             return _RIDGE
         return max(_RIDGE * min(1.0, abs(at.objective) / mean), _LEAST)
-
-
-def _spread(ids: NDArray, values: NDArray, size: int) -> NDArray[np.float64]:
-    """Zeros but for ``values`` at ``ids``."""
-    out = np.zeros(size)
-    out[ids] = values
-    return out

@@ -21,7 +21,7 @@ from mercer._runtime.validation import (
 )
 from mercer.designs import KernelColumns
 from mercer.kernels import Kernel
-from mercer.solvers.base import Clock, TraceRow, warn_unconverged
+from mercer.solvers.base import Clock, Loop, TraceRow, warn_unconverged
 from mercer.solvers.dual.box import Arrays, BoxDual, Vector
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
@@ -244,26 +244,22 @@ class Machine:
         if start is not None:
             state.b = self._begin(dual, start)
             state.sums, state.exact = self._sums(dual.coef(state.b)), True
-        interrupted = stopped = False
         self._look(state, clock, trace)
-        try:
+        with Loop(clock, callback) as loop:
             chunk = _CHUNK
-            while not stopped and self._goes_on(state, limit):
+            while not loop.stopped and self._goes_on(state, limit):
                 before = clock.seconds
                 self._advance(state, limit, min(chunk, self.solver.max_iter - state.n_iter))
                 self._make_exact(state, limit)
                 chunk *= 2 if clock.seconds - before < _SECONDS else 1
                 self._look(state, clock, trace)
-                with clock.pause():
-                    stopped = callback is not None and bool(callback(state))
-        except KeyboardInterrupt:
-            interrupted = True
-        if interrupted or (stopped and not self.solver._is_exact(self._descent)):
+                loop.shows(state)
+        if loop.interrupted or (loop.stopped and not self.solver._is_exact(self._descent)):
             state.sums, state.exact = self._sums(dual.coef(state.b)), True
             self._look(state, clock, trace)
-        if not (state.optimality <= _ROUNDED * limit or stopped or interrupted):
+        if not (state.optimality <= _ROUNDED * limit or loop.stopped or loop.interrupted):
             self._warn(state, limit)
-        return self._result(state, trace, limit, interrupted)
+        return self._result(state, trace, limit, loop.interrupted)
 
     def _goes_on(self, state: DualState, limit: float) -> bool:
         if state.stalled or state.n_iter >= self.solver.max_iter:

@@ -9,9 +9,9 @@ from mercer.designs import Dense, FixedPointKernel, KernelColumns
 from mercer.kernels import Gaussian, Linear
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import NewtonCG, RowNewton, machine_newton
+from mercer.solvers import NewtonCG, RowNewton, row_equations, row_newton
 from mercer.solvers.base import Clock
-from mercer.solvers.machine_curvature import Curvature
+from mercer.solvers.row_equations import Curvature, RowKernel
 
 CONVEX = [
     losses.Huber(0.7),
@@ -112,9 +112,9 @@ def test_factors_of_any_rank_change_the_way_and_not_the_goal(loss, n_outputs, rn
     K = kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
     truth = RowNewton(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
     for long, share in ((0, 0.02), (0, 1.0), (10**6, 0.1)):
-        monkeypatch.setattr(machine_newton, "_LONG", long)
-        monkeypatch.setattr(machine_newton, "_HARD", 0.0)
-        monkeypatch.setattr(machine_newton, "_SHARE_OF_RANK", share)
+        monkeypatch.setattr(row_equations, "_LONG", long)
+        monkeypatch.setattr(row_equations, "_HARD", 0.0)
+        monkeypatch.setattr(row_equations, "_SHARE_OF_RANK", share)
         found = RowNewton(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
         np.testing.assert_allclose(found, truth, atol=1e-6 * np.abs(truth).max())
 
@@ -135,15 +135,15 @@ def test_products_with_the_kernel_are_few(name, rng, monkeypatch):
 
 
 def test_a_row_that_gains_curvature_has_a_new_preconditioner(rng, monkeypatch):
-    monkeypatch.setattr(machine_newton, "_HARD", 0.0)
+    monkeypatch.setattr(row_equations, "_HARD", 0.0)
     y, K = np.ones(N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
     problem = machine(K, y, losses.SquaredHinge(), 1e-3)
-    method = machine_newton.MachineNewton(problem, 1e-2, 0.1, 500, 1e-3)
+    kernel = RowKernel(problem, 1e-3)
     inverses = []
     for step, gain in ((0.0, 0.0), (0.1, 0.0), (0.1, 1.0)):
         curvature = Curvature(problem, np.zeros((N, 1)), y[:, None])
         curvature.scale = np.where(np.arange(N)[:, None] < 9, gain, 1.0 + step)
-        inverses.append(method._inverse(problem, curvature, slice(None), 0.06, np.arange(1)))
+        inverses.append(kernel.inverse(problem, curvature, slice(None), 0.06, np.arange(1)))
     assert inverses[1] is inverses[0]
     assert inverses[2] is not inverses[1]
 
@@ -155,19 +155,19 @@ def test_rows_without_curvature_leave_the_products_and_nothing_else(hold, rng, m
     y = np.where((X[:, 0] > 0.3) ^ (rng.random(400) < 0.05), 1.0, -1.0)
     weights = rng.integers(0, 3, size=400)
     if hold == "nothing":
-        monkeypatch.setattr(machine_newton, "with_cached_kernel", lambda problem, *_: problem)
+        monkeypatch.setattr(row_equations, "with_cached_kernel", lambda problem, *_: problem)
     for name in ("squared_hinge", "smooth_hinge"):
         K, ways, sizes = kernel_of(X, Gaussian(0.5), dtype), [], set()
-        product = machine_newton.MachineNewton._product
+        product = RowKernel.product
 
         def counted(self, v, kernel=None, product=product, sizes=sizes):
             sizes.add(None if kernel is None else (type(kernel), len(v)))
             return product(self, v, kernel)
 
-        monkeypatch.setattr(machine_newton.MachineNewton, "_product", counted)
+        monkeypatch.setattr(RowKernel, "product", counted)
         problem = machine(K, np.column_stack([y, -y]), losses.get(name), 1e-3, weights)
         for share in (0.0, 0.9):
-            monkeypatch.setattr(machine_newton, "_SHARE_WITH", share)
+            monkeypatch.setattr(row_equations, "_SHARE_WITH", share)
             ways.append(RowNewton(tol=1e-2 if "32" in hold else 1e-9).solve(problem))
         sides = {size for _, size in sizes - {None}}
         assert min(sides) < 300
@@ -193,7 +193,7 @@ def large(name, rng, n=1200):
 def test_the_machine_of_a_sample_is_a_better_start_and_the_goal_is_the_same(name, rng, monkeypatch):
     problem, solver, ways = large(name, rng), RowNewton(tol=1e-7), []
     for fewest in (100, np.inf):
-        monkeypatch.setattr(machine_newton, "_FEWEST", fewest)
+        monkeypatch.setattr(row_newton, "_FEWEST", fewest)
         ways.append(solver.solve(problem))
     found, truth = ways
     assert truth.trace[0].objective == pytest.approx(problem.value(problem.initial()))
@@ -202,12 +202,11 @@ def test_the_machine_of_a_sample_is_a_better_start_and_the_goal_is_the_same(name
 
 
 def test_every_output_begins_where_it_is_least(rng, monkeypatch):
-    monkeypatch.setattr(machine_newton, "_FEWEST", 100)
+    monkeypatch.setattr(row_newton, "_FEWEST", 100)
     one = large("smooth_hinge", rng)
     y = np.column_stack([one.y, rng.permutation(one.y)])  # no sample tells of the latter
     problem = machine(one.design, y, one.loss, 1e-3, one.weights)
-    method = machine_newton.MachineNewton(problem, 1e-2, 0.1, 500, 1e-3)
-    state = method.init(problem, problem.initial(), Clock())
+    state = RowNewton(tol=1e-2).init(problem, problem.initial(), Clock())
     constant = problem.values(problem.initial())
     assert state.values[0] < 0.8 * constant[0]
     assert state.values[1] == pytest.approx(constant[1])
