@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from mercer._runtime.messages import printable
-from mercer.cli import compare, explain, fit, model_card, predict, show, unlabelled
+from mercer.cli import compare, explain, fit, info, predict, show, unlabelled
 from mercer.cli.options import LIMIT, say
 from mercer.cli.words import in_options
 
@@ -132,13 +132,13 @@ for _name, _run, _example in (
     ("fit", fit.fit, "fit flats --target price --out model.skops"),
     ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
     ("explain", explain.explain, "explain model.skops new.csv --out why.html"),
-    ("show", model_card.show, "show model.skops"),
+    ("show", show.show, "show model.skops"),
     ("cluster", unlabelled.cluster, "cluster flats -k 4 --id city --out clusters.html"),
     ("outliers", unlabelled.outliers, "outliers flats --share 0.02 --out outliers.html"),
     ("drift", unlabelled.drift, "drift may.csv june.csv --out drift.html"),
     ("compare", compare.compare, "compare letter"),
-    ("datasets", show.list_datasets, "datasets --json"),
-    ("info", show.show_info, "info"),
+    ("datasets", info.list_datasets, "datasets --json"),
+    ("info", info.show_info, "info"),
 ):
     app.command(_name, epilog=f"Example: mercer {_example}")(_run)
 for _addition in entry_points(group="mercer.commands"):  # of other distributions
