@@ -20,7 +20,8 @@ from mercer.equations import spans_all_rows
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient, Solver
 from mercer.solvers.base import Result
-from mercer.solvers.preconditioners import KernelFactor, of_machine
+from mercer.solvers.low_rank import KernelFactor
+from mercer.solvers.preconditioners import of_machine
 
 __all__ = ["HeldOut", "held_out", "solve_without_first"]
 
