@@ -24,7 +24,7 @@ from mercer import (
 from mercer._runtime.devices import Device, describe_devices
 from mercer.designs import Design, KernelColumns, kernel_columns
 from mercer.designs.on_device import DeviceKernel
-from mercer.solvers import preconditioners
+from mercer.solvers import low_rank, preconditioners
 
 KERNELS = [
     kernels.Gaussian(0.3),
@@ -209,7 +209,7 @@ def test_a_factor_has_the_pivots_of_the_processor(weighted, dtype, rng):
     X = rng.normal(size=(400, 3)).astype(dtype)
     root = rng.uniform(0.5, 1.5, size=400) if weighted else None
     kernel, key = kernels.Laplacian(0.3), 7
-    host = preconditioners.pivots_of(KernelColumns(X, kernel), 60, key, root, 0.3)
+    host = low_rank.pivots_of(KernelColumns(X, kernel), 60, key, root, 0.3)
     inverse = preconditioners._on_device(on_device(X, kernel), "auto", 60, key, root, 0.3)
     # The processor rounds its factor to float32 where the shift hides that.
     near = TOLERANCE[host.dtype.type]
@@ -218,7 +218,7 @@ def test_a_factor_has_the_pivots_of_the_processor(weighted, dtype, rng):
     given = v.copy()
     found = inverse(v, shifts)
     np.testing.assert_array_equal(v, given)
-    expected = preconditioners.LowRank(host)(v, shifts)
+    expected = low_rank.LowRank(host)(v, shifts)
     np.testing.assert_allclose(found, expected, atol=1e3 * near)
 
 

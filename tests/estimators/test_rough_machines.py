@@ -14,9 +14,9 @@ from mercer.maps import ExactKernel
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, beyond_reach
-from mercer.solvers import Cholesky, ConjugateGradient
+from mercer.solvers import Cholesky, ConjugateGradient, low_rank
 from mercer.solvers.base import Clock
-from mercer.solvers.preconditioners import pivots_of
+from mercer.solvers.low_rank import pivots_of
 
 pytestmark = pytest.mark.rounding
 
@@ -37,10 +37,8 @@ def test_a_factor_grows_in_the_precision_that_the_shift_wants(shift, dtype, monk
         grown.append(arguments[-1])
         return growing(*arguments)
 
-    from mercer.solvers import preconditioners
-
-    growing = preconditioners.GrowingFactor
-    monkeypatch.setattr(preconditioners, "GrowingFactor", factor)
+    growing = low_rank.GrowingFactor
+    monkeypatch.setattr(low_rank, "GrowingFactor", factor)
     design = noisy(300, 1.0, Laplacian(0.5)).design
     F = pivots_of(design, 150, 7, shift=shift).astype(np.float64)
     assert np.dtype(grown[0]) == dtype

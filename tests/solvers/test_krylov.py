@@ -22,17 +22,9 @@ from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, krylov
-from mercer.solvers.leaf_blocks import LeafBlocks
-from mercer.solvers.preconditioners import (
-    LowRank,
-    Restricted,
-    _factor_in_single,
-    _told_apart,
-    in_leaves,
-    pivots_of,
-    rank_for,
-    suits_leaves,
-)
+from mercer.solvers.leaf_blocks import LeafBlocks, in_leaves, suits_leaves
+from mercer.solvers.low_rank import LowRank, pivots_of, rank_for
+from mercer.solvers.preconditioners import Restricted, _factor_in_single, _told_apart
 
 pytestmark = pytest.mark.rounding
 
@@ -542,9 +534,7 @@ def test_hold_is_yes_no_or_auto():
 def test_ranks_grow_with_the_root_of_the_rows_and_obey_the_memory(monkeypatch):
     assert rank_for(4) == 4
     assert rank_for(10_000) == 1000
-    monkeypatch.setattr(
-        "mercer.solvers.preconditioners.available_memory", lambda: 12.0 * 10_000 * 100
-    )
+    monkeypatch.setattr("mercer.solvers.low_rank.available_memory", lambda: 12.0 * 10_000 * 100)
     assert rank_for(10_000) == 20
 
 

@@ -19,7 +19,8 @@ from mercer.estimators.plan import HeldOut
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient, Solver
 from mercer.solvers.base import Result
-from mercer.solvers.preconditioners import KernelFactor, of_machine
+from mercer.solvers.low_rank import KernelFactor
+from mercer.solvers.preconditioners import of_machine
 
 __all__ = ["solve_without_first"]
 

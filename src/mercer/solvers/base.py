@@ -126,13 +126,16 @@ class Clock:
             self._paused += perf_counter() - stopped
 
 
+Callback = Callable[[Any], bool | None] | None
+
+
 class Loop:
     """Context of a loop of steps, which the user's callback or an interrupt ends.
 
     A KeyboardInterrupt leaves the context and goes no further.
     """
 
-    def __init__(self, clock: Clock, callback: Callable[[Any], bool | None] | None):
+    def __init__(self, clock: Clock, callback: Callback):
         self.stopped = self.interrupted = False
         self._clock, self._callback = clock, callback
 
@@ -143,7 +146,7 @@ class Loop:
         self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         return self.interrupted
 
-    def shows(self, state: Any) -> bool:
+    def shows(self, state: object) -> bool:
         """Call the callback with the state, while the clock pauses; True if it ends the loop."""
         if self._callback is not None:
             with self._clock.pause():
@@ -179,9 +182,6 @@ class State:
     def n_nonzero(self) -> int:
         """Non-zero entries of θ."""
         return int(np.count_nonzero(self.coef))
-
-
-Callback = Callable[[Any], bool | None] | None
 
 
 @dataclass

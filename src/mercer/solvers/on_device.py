@@ -1,7 +1,7 @@
 """Preconditioners of kernel machines whose kernel is made on a device.
 
-They are those of ``preconditioners``, with their matrices on the device; vectors are there or on
-the host, and so are the products with them.
+They are those of ``low_rank`` and ``preconditioners`` with matrices on the device; vectors are
+there or on the host, and so are the products with them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from mercer.designs import Design, FixedPointKernel, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.problem import Problem
 from mercer.solvers.krylov import is_rough_enough, with_cached_kernel
-from mercer.solvers.preconditioners import pivots_of, pivots_on_device, rank_for
+from mercer.solvers.low_rank import pivots_of, pivots_on_device, rank_for
 
 __all__ = ["Curvature", "Inverse", "Reweighted", "RowKernel", "Rows", "sums"]
 
