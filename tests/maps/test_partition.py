@@ -182,12 +182,13 @@ def test_columns_that_are_constant_change_no_cut():
 # --- what changes nothing --------------------------------------------------------------------
 
 
-def test_rows_of_any_type_are_cut_in_the_same_places():
+@pytest.mark.parametrize("overlap", [0.0, 0.05])
+def test_rows_of_any_type_are_cut_in_the_same_places(overlap):
     X = cloud().astype(np.float32).astype(np.float64)
     X[abs(X) < 0.3] = 0
-    partition, members = trees(X)
+    partition, members = trees(X, overlap=overlap)
     for form in (X.astype(np.float32), sparse.csr_array(X), sparse.csr_array(X, dtype="f")):
-        other, others = trees(form)
+        other, others = trees(form, overlap=overlap)
         np.testing.assert_array_equal(others.order, members.order)
         np.testing.assert_array_equal(other.children, partition.children)
         np.testing.assert_allclose(other.directions, partition.directions, atol=1e-6)

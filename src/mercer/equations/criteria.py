@@ -9,8 +9,8 @@ likelihood is that of the Gaussian process
     y_k ~ N(b_k, s2_k A),    k = 1, …, q outputs,
     d log p / d t = -1/2 tr(W dA / dt),    W = q A⁻¹ - Σ_k a_k a_kᵀ / s2_k,
 
-whose constants b and variances s2 are those of the largest likelihood for the other parameters. The
-left-out errors are those of kernel ridge regression. With M = A⁻¹ less the part along the constant,
+whose constants b and variances s2 maximise the likelihood for the other parameters. The left-out
+errors belong to kernel ridge regression. With M = A⁻¹ less the part along the constant,
 
 ::
 

@@ -28,7 +28,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """Arrangements of one fit; by default those of ``fit``."""
+    """Arrangements of one fit; by default as ``fit`` makes them."""
 
     # Fit probabilities by another fit to half of the rows; False: the caller calibrates responses.
     calibrates: bool = True
@@ -37,7 +37,7 @@ class FitPlan:
 
 
 def fit_planned(model: Model, X: Any, y: NDArray, weights: NDArray | None, plan: FitPlan) -> Model:
-    """Fit a kernel machine to rows with weights, as its ``fit`` does but for the plan."""
+    """Fit a kernel machine to rows with weights by a plan."""
     machine: Any = model
     fitted: Model = machine._fit_planned(X, y, weights, plan)
     return fitted
