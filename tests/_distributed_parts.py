@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mercer.distributed import Part, Run, Shard
+from mercer.distributed import Run, Shard, ShardState
 
 
-class Residual(Part):
+class Residual(ShardState):
     """y − X w of the rows of a shard; an update adds to w."""
 
     def derived(self, truth):

@@ -27,13 +27,13 @@ def few_treatments(monkeypatch):
 def seen(monkeypatch):
     """Stage, rows fitted and rows held out of every trial."""
     trials = []
-    plain = bench.Bench._outcomes
+    plain = bench.Evaluator._outcomes
 
     def noted(self, stage, *arguments):
         trials.extend((stage, part.fitted, part.held) for part in self.parts)
         return plain(self, stage, *arguments)
 
-    monkeypatch.setattr(bench.Bench, "_outcomes", noted)
+    monkeypatch.setattr(bench.Evaluator, "_outcomes", noted)
     return trials
 
 

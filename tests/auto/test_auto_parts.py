@@ -17,7 +17,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import cut_for
 from mercer.auto.machines import Machine, exact_responses
-from mercer.auto.parts import Part, leaf_parts, splits
+from mercer.auto.parts import Split, leaf_parts, splits
 from mercer.auto.search import Search
 from mercer.auto.targets import LogShift, log_shift, smeared
 from mercer.auto.trials import Settings, feature_responses
@@ -253,7 +253,7 @@ def test_losses_of_classes_are_squares_and_wrong_shares(n_classes):
 def test_scales_of_a_search_are_those_of_the_last_pipeline(scales, kernel, power):
     X, y = make_friedman1(700, 6, noise=0.5, random_state=0)
     settings = Settings(power=power, scales=scales, kernel=kernel)
-    part = Part(X, y, "continuous", np.arange(600), np.arange(600, 700), 7)
+    part = Split(X, y, "continuous", np.arange(600), np.arange(600, 700), 7)
     pipeline = AutoKernelRegressor()._recipe(7).pipeline(settings, 600, None, 0.02)
     scaler = pipeline[1].set_params(random_state=np.random.default_rng(7))
     scaler.fit(part.rows(settings)[0], y[:600])

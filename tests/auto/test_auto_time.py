@@ -27,7 +27,7 @@ def few_treatments(monkeypatch):
 def seen(monkeypatch):
     """Stage, rows fitted and rows held out of every trial and of the fit that measures errors."""
     trials = []
-    outcomes, splits = bench.Bench._outcomes, final.final_splits
+    outcomes, splits = bench.Evaluator._outcomes, final.final_splits
 
     def noted(self, stage, *arguments):
         trials.extend((stage, part.fitted, part.held) for part in self.parts)
@@ -38,7 +38,7 @@ def seen(monkeypatch):
         trials.extend(("last", *part) for part in parts)
         return parts
 
-    monkeypatch.setattr(bench.Bench, "_outcomes", noted)
+    monkeypatch.setattr(bench.Evaluator, "_outcomes", noted)
     monkeypatch.setattr(final, "final_splits", noted_last)
     return trials
 

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.linear_model import LassoCV, RidgeCV
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, GradientScaler
-from mercer.auto.parts import Part, leaf_parts
+from mercer.auto.parts import Split, leaf_parts
 from mercer.auto.trials import Settings
 from mercer.estimators.lasso_scales import lasso_scales
 
@@ -100,7 +100,7 @@ def test_a_scaler_leaves_out_inputs_of_scale_zero():
 def test_leaves_are_cut_where_a_lasso_leaves_inputs_out(form):
     X, y = wide_rows("two inputs", 150)
     rows = np.arange(len(X))
-    part = Part(form(X), y[:, None], "continuous", rows[:800], rows[800:], 0)
+    part = Split(form(X), y[:, None], "continuous", rows[:800], rows[800:], 0)
     parts = leaf_parts(part, Settings(scales="linear", power=1.0), 100, 4, 0.1)
     assert not part.scales(Settings(scales="linear", power=1.0)).all()
     assert len(parts) == 4

@@ -15,7 +15,7 @@ from mercer import LocalKernelRegressor, persistence, solvers
 from mercer.auto.tuning import TUNING
 from mercer.cli.app import app
 from mercer.cli.cluster import Counts, Progress, Watched
-from mercer.distributed import Here, Part, Run, Shard, gathered
+from mercer.distributed import Here, Run, Shard, ShardState, gathered
 from mercer.solvers import BlockCoordinateDescent
 
 pytest.importorskip("distributed")
@@ -138,7 +138,7 @@ def test_a_scheduler_that_is_not_there_is_named(folder, monkeypatch):
     )
 
 
-class Sum(Part):
+class Sum(ShardState):
     """X w of the rows of a shard."""
 
     def derived(self, truth):

@@ -27,7 +27,7 @@ from mercer import get_config
 from mercer.dask import clusters, intake, work
 from mercer.dask import engine as dask_engine
 from mercer.dask.engine import DaskEngine
-from mercer.distributed import Here, Part, Run, Shard, gathered, summed
+from mercer.distributed import Here, Run, Shard, ShardState, gathered, summed
 
 EDGES = (0, 7, 7, 30, 40)
 
@@ -184,7 +184,7 @@ def stacked(*pieces):
     return Shard(np.concatenate([piece.X for piece in pieces]))
 
 
-class Failing(Part):
+class Failing(ShardState):
     def derived(self, truth):
         return truth
 

@@ -233,7 +233,7 @@ def test_words_sent_are_those_of_table_1_of_tu_et_al(kind, n_machines, rng):
     assert words.get(("sent", "columns"), 0) == 0  # named once, in the first epoch
     if kind == "exact":
         assert words["received", "rows"] * levels == pytest.approx(b * D * levels * blocks)
-        moved = words["sent", "rows"] + words["sent", "settled"]
+        moved = words["sent", "rows"] + words["sent", "fix_key"]
         assert moved * levels == pytest.approx(b * k * levels * blocks)
         assert ("received", "gram") not in words  # made of the rows, where it is solved
         return

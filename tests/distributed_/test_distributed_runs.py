@@ -9,7 +9,7 @@ import pytest
 
 from _distributed_parts import Residual
 from mercer import get_config
-from mercer.distributed import Here, Part, Run, Shard, gathered, summed
+from mercer.distributed import Here, Run, Shard, ShardState, gathered, summed
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_states_that_are_used_stay(data):
 
 
 def test_work_is_bounded_by_what_a_worker_may_hold(data):
-    class Asked(Part):
+    class Asked(ShardState):
         def limit(self, state):
             return get_config()["max_memory"] or 0
 

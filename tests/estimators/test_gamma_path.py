@@ -118,7 +118,7 @@ def test_rows_without_weight_are_not_there():
 
 
 def test_classes_keep_their_shares_and_single_rows_stay_in_the_fit():
-    key = RandomBinning(random_state=0).settled()
+    key = RandomBinning(random_state=0).fix_key()
     labels = np.repeat([0, 1, 2], [100, 50, 1])
     held = held_out(key, labels, labels, 0.2)
     assert [held[labels == label].sum() for label in range(3)] == [20, 10, 0]

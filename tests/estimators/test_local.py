@@ -23,7 +23,7 @@ from mercer import (
     persistence,
 )
 from mercer._runtime.random import key_from
-from mercer.estimators.preprocessing import Rows
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.selection import held_out
 from mercer.maps import LocalKernel
 
@@ -486,7 +486,7 @@ def test_coefficients_that_do_not_fit_in_memory_are_refused_with_what_would():
 def test_leaves_at_work_take_three_matrices_each(leaf_size, at_work, monkeypatch):
     monkeypatch.setattr("mercer.estimators.local.n_threads", lambda n_jobs: 8)
     model = LocalKernelRegressor(leaf_size=leaf_size, n_trees=2)
-    needed = model._leaf_bytes(Rows(*waves(400, dtype=np.float32)))
+    needed = model._leaf_bytes(TrainingSample(*waves(400, dtype=np.float32)))
     assert needed == at_work * 3 * 4 * min(400, leaf_size) ** 2
 
 

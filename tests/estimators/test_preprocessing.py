@@ -8,7 +8,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 import mercer
 from mercer._runtime import rows as _rows
 from mercer._runtime.rows import PreparedRows
-from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler
+from mercer.estimators.preprocessing import Preprocessing, TrainingSample, fit_scaler
 from mercer.maps import RandomFourier
 
 MODELS = {
@@ -53,7 +53,9 @@ def test_steps_go_on_with_large_rows_that_have_a_weight(monkeypatch):
 @pytest.mark.rounding
 def test_prepared_rows_are_scaled_as_given_ones():
     X = data("array")[0]
-    prepared, scaled = Preprocessing.fitted(RandomFourier(n_components=4), Rows(X, X[:, 0]), True)
+    prepared, scaled = Preprocessing.fitted(
+        RandomFourier(n_components=4), TrainingSample(X, X[:, 0]), True
+    )
     np.testing.assert_allclose(scaled, StandardScaler().fit_transform(X), rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(prepared.scaled(PreparedRows(X)), scaled)
     np.testing.assert_array_equal(prepared.scaled_rows(PreparedRows(X))[3:5], scaled[3:5])
@@ -63,13 +65,13 @@ def test_prepared_rows_are_scaled_as_given_ones():
 
 def test_rows_take_their_targets_and_weights_along():
     X, y, weights = data("array")
-    some = Rows(X, y, weights).taken(weights > 1)
+    some = TrainingSample(X, y, weights).taken(weights > 1)
     np.testing.assert_array_equal(some.X, X[weights > 1])
     np.testing.assert_array_equal(some.target, y[weights > 1])
     assert (some.weights == 2).all()
     assert some.weighted() is some
-    assert len(Rows(X, y, weights).weighted()) == np.count_nonzero(weights)
-    assert Rows(X, y).taken([0, 1]).weights is None
+    assert len(TrainingSample(X, y, weights).weighted()) == np.count_nonzero(weights)
+    assert TrainingSample(X, y).taken([0, 1]).weights is None
 
 
 def test_scalers_are_those_of_scikit_learn():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 
 TESTS = Path(__file__).parents[1]
 # What these take without looking for it: a design what its maker vouches for, and the preparation
@@ -74,7 +74,7 @@ def test_what_a_matrix_says_of_itself_changes_no_answer_and_nobody_changes_the_m
 
 
 def test_a_sound_matrix_is_not_copied(X_csr):
-    found = sound(X_csr)
+    found = canonical_csr(X_csr)
     assert found is not X_csr
     assert all(
         np.shares_memory(getattr(found, name), getattr(X_csr, name))
@@ -89,7 +89,7 @@ def test_a_memory_mapped_matrix_stays_in_its_files(tmp_path, X_csr):
         parts[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
     mapped = sparse.csr_array(X_csr.shape)
     mapped.data, mapped.indices, mapped.indptr = parts.values()
-    found = sound(mapped)
+    found = canonical_csr(mapped)
     assert np.shares_memory(found.indices, parts["indices"])
     np.testing.assert_array_equal(found.toarray(), X_csr.toarray())
 
@@ -97,7 +97,7 @@ def test_a_memory_mapped_matrix_stays_in_its_files(tmp_path, X_csr):
 @pytest.mark.parametrize("shape", [(3, 0), (0, 3), (1, 1)])
 @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo", "lil", "dok", "dia"])
 def test_matrices_without_entries_are_matrices(kind, shape):
-    found = sound(getattr(sparse, f"{kind}_array")(shape))
+    found = canonical_csr(getattr(sparse, f"{kind}_array")(shape))
     assert found.format == "csr"
     assert found.shape == shape
     assert not found.nnz
@@ -105,4 +105,4 @@ def test_matrices_without_entries_are_matrices(kind, shape):
 
 def test_matrices_of_one_dimension_are_refused():
     with pytest.raises(ValueError, match=r"X must have two dimensions; got shape \(3,\)\."):
-        sound(sparse.coo_array(np.ones(3)))
+        canonical_csr(sparse.coo_array(np.ones(3)))

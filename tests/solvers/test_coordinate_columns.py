@@ -127,12 +127,12 @@ def test_a_working_set_is_settled_between_two_looks_at_all_columns(rng, monkeypa
     Z = rng.normal(size=(N, 400))
     y = np.where(Z[:, :5].sum(axis=1) + rng.normal(size=N) > 0, 1.0, -1.0)
     problem = Problem(Dense(Z), y, Logistic(), L1(0.04))
-    settled = CoordinateDescent(tol=1e-9).solve(problem)
+    fix_key = CoordinateDescent(tol=1e-9).solve(problem)
     monkeypatch.setattr(DenseColumns, "chosen", lambda columns, ids: None)
     plain = CoordinateDescent(tol=1e-9).solve(problem)
-    assert settled.converged
-    assert settled.n_iter < plain.n_iter
-    np.testing.assert_allclose(settled.coef, plain.coef, atol=1e-5)
+    assert fix_key.converged
+    assert fix_key.n_iter < plain.n_iter
+    np.testing.assert_allclose(fix_key.coef, plain.coef, atol=1e-5)
 
 
 def test_columns_of_few_large_entries_get_weights_however_their_norms_are_estimated(rng):

@@ -18,12 +18,12 @@ from mercer._runtime.messages import shown, too_large
 
 __all__ = [
     "OF_DATES",
+    "canonical_csr",
     "check_shape",
     "compressed",
     "floats_of",
     "holds_dates",
     "refuse_foreign",
-    "sound",
 ]
 
 OF_DATES = "derive numbers from them, such as days since a first date"  # the remedy in errors
@@ -36,7 +36,7 @@ _WHOLE = 2**53  # float64 holds all whole numbers up to this one
 _WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
 
 
-def sound(X: Any, name: str = "X") -> Any:
+def canonical_csr(X: Any, name: str = "X") -> Any:
     """``X`` or, where it is sparse, its canonical CSR matrix, a copy; errors call it ``name``.
 
     SciPy's compiled routines read and write wherever the indices of a matrix point, so that they

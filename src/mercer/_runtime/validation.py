@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.messages import shown
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
-from mercer._runtime.sparse import OF_DATES, holds_dates, refuse_foreign, sound
+from mercer._runtime.sparse import OF_DATES, canonical_csr, holds_dates, refuse_foreign
 
 FLOATS = (np.float64, np.float32)
 _FEW_NUMBERS = 2**16  # of rows up to which scikit-learn's checks take longer than what they check
@@ -127,7 +127,7 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
 
 def matrix(X: Any, name: str = "X") -> Matrix:
     """``X`` as a finite C-ordered array or canonical CSR, float32 or float64."""
-    X = sound(X.together() if isinstance(X, PreparedRows) else X, name)
+    X = canonical_csr(X.together() if isinstance(X, PreparedRows) else X, name)
     try:
         return check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name=name)
     except (TypeError, ValueError, OverflowError) as error:

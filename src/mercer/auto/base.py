@@ -25,7 +25,7 @@ from mercer._runtime.validation import check_weights, group_codes, positive_numb
 from mercer.auto.calibration import Conformal
 from mercer.auto.course import first_rungs, has_time_twice, last_rungs, part_from_partner
 from mercer.auto.deadline import Deadline
-from mercer.auto.final import Form, Recipe
+from mercer.auto.final import FinalModel, PipelineBuilder
 from mercer.auto.fits import STEPS, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaks import warn_of_leaks
@@ -124,7 +124,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         end = start + TUNING.search_share * budget
         search = Search(X, y, goal, key, self.n_jobs, end, judge, monitor)
         self.interrupted_ = False
-        form: Form = None
+        form: FinalModel = None
         with quiet_scores():
             try:
                 treatments, ways = self._treatments(X, key)
@@ -176,7 +176,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         y: NDArray,
         search: Search,
         key: int,
-        form: Form,
+        form: FinalModel,
         end: float,
         monitor: Monitor,
     ) -> None:
@@ -210,7 +210,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             self.interrupted_ = True
 
     def _measured(
-        self, search: Search, form: Form, found: tuple[NDArray, NDArray] | None, tol: float
+        self, search: Search, form: FinalModel, found: tuple[NDArray, NDArray] | None, tol: float
     ) -> float:
         """Replace the held-out responses of the search by those of the final form.
 
@@ -252,10 +252,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         )
         return hasattr(machine, "map_coef_") and is_whole
 
-    def _recipe(self, key: int) -> Recipe:
+    def _recipe(self, key: int) -> PipelineBuilder:
         """Builder of the pipelines of all rows."""
         models = self._machine, self._local_machine
-        return Recipe(*models, self._target_kind, key, self.n_jobs, self.device)
+        return PipelineBuilder(*models, self._target_kind, key, self.n_jobs, self.device)
 
     def _of_target(self, estimator: Any, search: Search) -> Any:
         """The estimator, or one of the logarithms of the targets."""

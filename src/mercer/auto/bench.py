@@ -13,7 +13,7 @@ from mercer.auto.goals import Classes, Encoding, Numbers
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record
 from mercer.auto.machines import Machine, exact_responses
-from mercer.auto.parts import LeafPart, Part
+from mercer.auto.parts import LeafSplit, Split
 from mercer.auto.scoring import Judge
 from mercer.auto.trials import (
     Settings,
@@ -24,7 +24,7 @@ from mercer.auto.trials import (
 )
 from mercer.auto.tuning import TUNING
 
-__all__ = ["Bench"]
+__all__ = ["Evaluator"]
 
 
 class _Targets:
@@ -36,12 +36,12 @@ class _Targets:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Evaluator:
     """Parts of the rows of a table, on which settings are fitted and judged."""
 
     goal: Numbers | Classes
     judge: Judge
-    parts: Sequence[Part | LeafPart]  # rows to fit and rows to hold out, in one or several ways
+    parts: Sequence[Split | LeafSplit]  # rows to fit and rows to hold out, in one or several ways
     n_rows: int  # fitted by the final model, or by a leaf of it
     held: NDArray  # (h,) rows held out, each once
     # of each held-out row of the parts in held; None if parts hold out other rows
@@ -50,22 +50,22 @@ class Bench:
 
     @classmethod
     def of_rows(
-        cls, goal: Numbers | Classes, judge: Judge, parts: Sequence[Part], n_rows: int
-    ) -> Bench:
+        cls, goal: Numbers | Classes, judge: Judge, parts: Sequence[Split], n_rows: int
+    ) -> Evaluator:
         """Bench on parts that hold out different rows of a table."""
         held = np.concatenate([part.held for part in parts])
         return cls(goal, judge, parts, n_rows, held, None, min(len(part.fitted) for part in parts))
 
     @property
-    def leaves(self) -> list[LeafPart]:
+    def leaves(self) -> list[LeafSplit]:
         """The parts that are leaves."""
-        return [part for part in self.parts if isinstance(part, LeafPart)]
+        return [part for part in self.parts if isinstance(part, LeafSplit)]
 
-    def on_leaves(self, parts: Sequence[LeafPart]) -> Bench:
+    def on_leaves(self, parts: Sequence[LeafSplit]) -> Evaluator:
         """Bench on leaves, which may share held-out rows."""
         held, places = np.unique(np.concatenate([part.held for part in parts]), return_inverse=True)
         most = max(len(part.fitted) for part in parts)
-        return Bench(self.goal, self.judge, parts, most, held, places, most)
+        return Evaluator(self.goal, self.judge, parts, most, held, places, most)
 
     def of_features(
         self,

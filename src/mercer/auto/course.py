@@ -13,13 +13,13 @@ from scipy import sparse
 
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.rows import FarRows
-from mercer.auto.bench import Bench
-from mercer.auto.final import Form
+from mercer.auto.bench import Evaluator
+from mercer.auto.final import FinalModel
 from mercer.auto.fine import FINE, VIEWS, fine_rows
 from mercer.auto.landmarks import Landmarks, landmarks_for
 from mercer.auto.leading import Record, promising, rank_loss
 from mercer.auto.leaves import Cut, cut_for, trial_leaves, worth
-from mercer.auto.parts import LeafPart, leaf_parts, splits, spread_out
+from mercer.auto.parts import LeafSplit, leaf_parts, splits, spread_out
 from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, LANDMARKS, LEAVES, RUNGS
 from mercer.auto.search import Choice, Search
 from mercer.auto.trials import Settings
@@ -57,7 +57,7 @@ def _of_a_lasso(groups: dict[Settings, Record], finalists: list[Settings]) -> li
     return [groups[group].settings for group in others[:1]]
 
 
-def last_rungs(search: Search, X: Any, end: float) -> Form:
+def last_rungs(search: Search, X: Any, end: float) -> FinalModel:
     """Make the last trials, and return the form of the model: exact, leaves or features."""
     n, n_inputs = X.shape
     if sparse.issparse(X) or n_inputs > TUNING.most_dense:
@@ -149,7 +149,7 @@ def _where_errors_are_small(search: Search) -> None:
         given = search.goal, search.key, search.whole.n_rows, search.shrunk(n_rows, most=n_rows)
         part = replace(search.part(search.first_rows), n_of_scales=TUNING.last_scale_rows)
         parts = [replace(part, fitted=fitted, held=held) for fitted, held in splits(*given)]
-        search.bench = Bench.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
+        search.bench = Evaluator.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
         [result] = search.climb(rung)
         if rung is VIEWS:
             search.finalists = result
@@ -213,7 +213,7 @@ def part_from_partner(search: Search) -> None:
         search.choice = replace(search.choice, responses=leader.responses)
 
 
-def _worth_of_a_leaf(search: Search, parts: list[LeafPart]) -> float:
+def _worth_of_a_leaf(search: Search, parts: list[LeafSplit]) -> float:
     """Rows of the whole table that a row of a leaf is worth, by their losses."""
     best = search.best
     if best is None or best.stage != LEAVES.name or search.is_late():
@@ -280,5 +280,5 @@ def on_features(search: Search, n_inputs: int) -> None:
         larger = splits(search.goal, search.key, search.whole.n_rows, n_fitted, n_held)
         part = search.part(search.first_rows)
         parts = [replace(part, fitted=fitted, held=held) for fitted, held in larger]
-        search.bench = Bench.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
+        search.bench = Evaluator.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
     search.climb(FEATURES)

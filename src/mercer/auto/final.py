@@ -29,15 +29,15 @@ from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, rows_of
 from mercer.solvers import ConjugateGradient
 
-__all__ = ["Form", "Recipe"]
+__all__ = ["FinalModel", "PipelineBuilder"]
 
 # Of the final model: the number of random features, leaves and trees, landmarks, or None for the
 # exact kernel.
-Form: TypeAlias = int | Cut | Landmarks | None
+FinalModel: TypeAlias = int | Cut | Landmarks | None
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PipelineBuilder:
     """Builder of pipelines with the settings that a search has chosen."""
 
     machine: type[KernelMachine]  # last step of a pipeline of all rows together
@@ -47,7 +47,7 @@ class Recipe:
     n_jobs: int | None
     device: Any
 
-    def tol(self, search: Search, form: Form, n: int | None = None) -> float:
+    def tol(self, search: Search, form: FinalModel, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.
 
         ``n`` is the number of rows of the final fit if the errors are of a model of fewer rows.
@@ -59,12 +59,12 @@ class Recipe:
         growth = 1.0 if n is None else max(1.0, n / choice.record.rows)
         return final_tol(rough, relative_error(search.goal, *held), growth)
 
-    def _rough(self, form: Form) -> float:
+    def _rough(self, form: FinalModel) -> float:
         """Relative residual that serves a form where errors are large."""
         return TUNING.landmark_tol if isinstance(form, Landmarks) else TUNING.tol[self.target]
 
     def pipeline(
-        self, settings: Settings, n: int, form: Form, tol: float, place: int = 0
+        self, settings: Settings, n: int, form: FinalModel, tol: float, place: int = 0
     ) -> Pipeline:
         """Unfitted pipeline for n rows; those that share trees differ in ``place``, of the seed."""
         seed = int((self.key + place) % 2**31)
@@ -143,7 +143,7 @@ class Recipe:
         solver = ConjugateGradient(tol, random_state=seed)
         return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
 
-    def of_all_rows(self, search: Search, n: int, form: Form, tol: float) -> list[Pipeline]:
+    def of_all_rows(self, search: Search, n: int, form: FinalModel, tol: float) -> list[Pipeline]:
         """Unfitted pipelines whose mean is the model: one, or two that share its trees."""
         if not isinstance(form, Cut) or search.partner is None or form.n_trees < 2:
             return [self.pipeline(search.settings, n, form, tol)]
@@ -157,7 +157,7 @@ class Recipe:
     # -- errors --------------------------------------------------------------------------------
 
     def held_out(
-        self, X: Any, y: NDArray, search: Search, form: Form, tol: float
+        self, X: Any, y: NDArray, search: Search, form: FinalModel, tol: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Held-out rows, and the responses (h, k) of the final form, fitted to all others, to them.
 
@@ -186,7 +186,7 @@ class Recipe:
             responses.append(answer(pipeline, method, rows_of(X, held)).reshape(len(held), -1))
         return np.concatenate(rows), np.concatenate(responses).astype(np.float64)
 
-    def shared_kernel(self, search: Search, form: Form, n: int) -> HeldOut | None:
+    def shared_kernel(self, search: Search, form: FinalModel, n: int) -> HeldOut | None:
         """Rows that the final fit leaves out of a first solution, whose kernel it shares.
 
         None if ``held_out`` serves: for features, for so few rows that several parts are held out,

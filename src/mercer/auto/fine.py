@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.auto.leading import rank_loss
-from mercer.auto.rungs import Rung, Standing, Trial, Waves
+from mercer.auto.rungs import Rung, SearchState, Trial, Waves
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 
@@ -21,7 +21,7 @@ def fine_rows(n: int, seconds_left: float = np.inf) -> int:
     return int(min(np.clip(TUNING.fine_share * n, least, most), of_time))
 
 
-def other_views(search: Standing) -> Waves:
+def other_views(search: SearchState) -> Waves:
     """Try the best settings with other scales at their gamma; return the best record per view.
 
     Few rows favour scales that turn inputs. Views far behind the best are left out.
@@ -41,7 +41,7 @@ def other_views(search: Standing) -> Waves:
     return [r.settings for r in ranked if r.loss <= TUNING.views_near * ranked[0].loss]
 
 
-def _scaled(views: list[Settings], search: Standing) -> list[Settings]:
+def _scaled(views: list[Settings], search: SearchState) -> list[Settings]:
     """Settings in the scales that their powers have, and turned where inputs are few."""
     plain = [replace(v, turned=False, scales=v.scales if v.power else "cosines") for v in views]
     full = [v for v in plain if v.power == 1 and v.kernel == "gaussian"]
@@ -49,7 +49,7 @@ def _scaled(views: list[Settings], search: Standing) -> list[Settings]:
     return plain + [replace(v, turned=True, scales="cosines") for v in full if few]
 
 
-def closer(search: Standing) -> Waves:
+def closer(search: SearchState) -> Waves:
     """The finalists, then narrower kernels, or wider ones where narrower ones err clearly more.
 
     Each gamma has ridges to both sides of one, which share its kernel. Narrower kernels come with

@@ -15,7 +15,7 @@ from scipy import sparse
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.messages import shown
 from mercer._runtime.threads import blas_threads
-from mercer.auto.bench import Bench
+from mercer.auto.bench import Evaluator
 from mercer.auto.parts import later_rows
 from mercer.auto.scoring import Judge
 from mercer.auto.search import Search
@@ -141,7 +141,7 @@ def _losses(search: Search, rows: list[tuple[NDArray, NDArray]]) -> NDArray[np.f
     """Held-out losses of exact machines in the first rungs' best settings; NaN without a factor."""
     goal, settings = search.goal, search.finalists[0]
     parts = [replace(search.parts[0], fitted=fitted, held=held) for fitted, held in rows]
-    bench = Bench.of_rows(goal, Judge(goal), parts, search.whole.n_rows)
+    bench = Evaluator.of_rows(goal, Judge(goal), parts, search.whole.n_rows)
     with blas_threads(1):
         [outcomes] = bench.of_machines(
             "order", bench.most_fitted, [settings], [settings.ridge], n_threads(search.n_jobs)

@@ -17,11 +17,11 @@ from mercer.auto.tuning import TUNING
 from mercer.estimators.scales import GradientScaler, at_unit_distance, learned_scales, scaled
 from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
-from mercer.preparation import Columns, TablePreparer, column_names, read, rows_of, treated
+from mercer.preparation import TableColumns, TablePreparer, column_names, read, rows_of, treated
 
 __all__ = [
-    "LeafPart",
-    "Part",
+    "LeafSplit",
+    "Split",
     "last_scale_rows",
     "later_rows",
     "leaf_parts",
@@ -35,7 +35,7 @@ _HELD_SHARE = 0.2  # of the rows: the latest ones, which are held out by time
 
 
 @dataclass
-class Part:
+class Split:
     """A way to hold rows out: the tables of both sides, treated and scaled on first use."""
 
     table: Any
@@ -128,12 +128,12 @@ class Part:
             fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
         return _short(fitted), _short(held)
 
-    def columns(self) -> tuple[Columns, Columns]:
+    def columns(self) -> tuple[TableColumns, TableColumns]:
         """The columns of the rows of both sides, read once for all treatments."""
-        both: tuple[Columns, Columns] = self._once("columns", self._columns)
+        both: tuple[TableColumns, TableColumns] = self._once("columns", self._columns)
         return both
 
-    def _columns(self) -> tuple[Columns, Columns]:
+    def _columns(self) -> tuple[TableColumns, TableColumns]:
         names = column_names(self.table)
         fitted = read(rows_of(self.table, self.fitted), names)
         return fitted, read(rows_of(self.table, self.held), names, fitted.reading())
@@ -157,10 +157,10 @@ class Part:
 
 
 @dataclass
-class LeafPart:
+class LeafSplit:
     """Rows of a leaf, some of them held out, treated and scaled with all rows."""
 
-    whole: Part
+    whole: Split
     fitted_places: NDArray[np.int64]  # among the rows that ``whole`` has for leaves
     held_places: NDArray[np.int64]
 
@@ -187,8 +187,8 @@ class LeafPart:
 
 
 def leaf_parts(
-    whole: Part, settings: Settings, leaf_size: int, count: int, overlap: float
-) -> list[LeafPart]:
+    whole: Split, settings: Settings, leaf_size: int, count: int, overlap: float
+) -> list[LeafSplit]:
     """About ``count`` leaves of the rows to fit of ``whole``, two at each of as many places.
 
     Both are sides of cuts through a node of twice their size, and what is held out of them are rows
@@ -218,7 +218,7 @@ def leaf_parts(
             if whole.has_rule:
                 fitted = fitted[own[fitted] < len(whole.fitted)]
             if len(held) and len(fitted):
-                parts.append(LeafPart(whole, own[fitted], own[held]))
+                parts.append(LeafSplit(whole, own[fitted], own[held]))
     return parts
 
 
@@ -229,13 +229,13 @@ def _halves(rows: Any, overlap: float, key: int) -> list[NDArray[np.int64]]:
     return [sides.of(side) for side in (0, len(sides) - 1)]
 
 
-def spread_out(leaves: list[LeafPart], n_rows: int) -> LeafPart:
+def spread_out(leaves: list[LeafSplit], n_rows: int) -> LeafSplit:
     """Rows from anywhere in the table beside the rows that the leaves hold out."""
     whole = leaves[0].whole
     held = np.unique(np.concatenate([leaf.held_places for leaf in leaves]))
     free = np.setdiff1d(np.arange(len(whole.fitted)), held)
     fitted = free[np.argsort(random_order(whole.key, len(free)))[:n_rows]]
-    return LeafPart(whole, fitted, held)
+    return LeafSplit(whole, fitted, held)
 
 
 def scale_rows(n: int) -> int:

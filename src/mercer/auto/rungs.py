@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from mercer.auto.bench import Bench
+from mercer.auto.bench import Evaluator
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record, Stage, better, rank_loss
-from mercer.auto.parts import LeafPart
+from mercer.auto.parts import LeafSplit
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 
@@ -28,7 +28,7 @@ __all__ = [
     "LEAVES",
     "RUNGS",
     "Rung",
-    "Standing",
+    "SearchState",
     "Trial",
     "beyond_ends",
     "narrower",
@@ -45,7 +45,7 @@ class Trial(NamedTuple):
     ridges: Sequence[float]
 
 
-class Standing(Protocol):
+class SearchState(Protocol):
     """State of a search, on which the next candidates depend."""
 
     n_inputs: int
@@ -54,7 +54,7 @@ class Standing(Protocol):
     is_thin: bool  # whether the table has many times the rows of a trial
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials
-    bench: Bench  # rows of the trials
+    bench: Evaluator  # rows of the trials
     stage: Stage  # outcomes on these rows
 
     @property
@@ -69,7 +69,7 @@ Waves: TypeAlias = Generator[list[Trial], dict[Settings, Record], Any]
 # -- candidates of rungs 1 and 2 -----------------------------------------------------------------
 
 
-def coarse(search: Standing) -> Waves:
+def coarse(search: SearchState) -> Waves:
     """Powers of the scales, treatments of the columns, then smooth kernels and turned inputs."""
     n_inputs, labels = search.n_inputs, search.label_ways[0]
     treatments = [(*treatment, labels) for treatment in search.treatments]
@@ -107,7 +107,7 @@ def _grids(groups: Iterable[Settings]) -> list[Trial]:
     return trials
 
 
-def finer(search: Standing) -> Waves:
+def finer(search: SearchState) -> Waves:
     """Ridges between those of the grid, then gammas to both sides at the best of them."""
     trials = []
     for finalist in search.finalists:
@@ -126,7 +126,7 @@ def finer(search: Standing) -> Waves:
 # -- candidates of rung 3 ------------------------------------------------------------------------
 
 
-def on_more_rows(search: Standing) -> Waves:
+def on_more_rows(search: SearchState) -> Waves:
     """The best settings of each kernel, with a weaker penalty and a narrower kernel.
 
     Few rows favour smooth kernels; a Laplacian of thin rows gets narrower where they are dense.
@@ -145,13 +145,13 @@ def on_more_rows(search: Standing) -> Waves:
     yield trials
 
 
-def learned_scales(search: Standing) -> Waves:
+def learned_scales(search: SearchState) -> Waves:
     """The best settings of this stage in scales that kernel machines have learned."""
     best = _best_of_stage(search)
     if best is None or best.turned:
         return
     part = search.bench.parts[0]
-    whole = part.whole if isinstance(part, LeafPart) else part
+    whole = part.whole if isinstance(part, LeafSplit) else part
     views = [best]
     if whole is part:  # leaves are cut from so many rows that another treatment takes long
         views.append(replace(best, numbers="robust", max_integers=0))  # may not suit cosines
@@ -172,7 +172,7 @@ def learned_scales(search: Standing) -> Waves:
     yield trials
 
 
-def past_the_ends(search: Standing) -> Waves:
+def past_the_ends(search: SearchState) -> Waves:
     """Weaker penalties and other gammas than any so far, while held-out rows gain by them."""
     for _ in range(TUNING.end_steps):
         best, settings = search.best, _best_of_stage(search)
@@ -187,7 +187,7 @@ def past_the_ends(search: Standing) -> Waves:
             return
 
 
-def _best_of_stage(search: Standing) -> Settings | None:
+def _best_of_stage(search: SearchState) -> Settings | None:
     """The best settings, if they are of the present stage."""
     best = search.best
     return best.settings if best is not None and best.stage == search.stage.name else None
@@ -219,7 +219,7 @@ def beyond_ends(
 # -- candidates on leaves ------------------------------------------------------------------------
 
 
-def dense(search: Standing) -> Waves:
+def dense(search: SearchState) -> Waves:
     """A narrower Laplacian, a weaker penalty or other scales that rows as dense as all gain by.
 
     Returns the outcome, or None. Leaves cannot test kernels wider than they are.
@@ -232,7 +232,7 @@ def dense(search: Standing) -> Waves:
     return scaled or narrowed
 
 
-def _narrowed(search: Standing, settings: Settings) -> Waves:
+def _narrowed(search: SearchState, settings: Settings) -> Waves:
     """Step by step to narrower kernels; returns the outcome that errs clearly less, or None."""
     at, tried = settings, set[Settings]()
     first, least = np.nan, np.nan
@@ -249,7 +249,7 @@ def _narrowed(search: Standing, settings: Settings) -> Waves:
     return best if best is not None and least < first else None
 
 
-def _rescaled(search: Standing, settings: Settings) -> Waves:
+def _rescaled(search: SearchState, settings: Settings) -> Waves:
     """Try scales learned by the exponential kernel; return the trial if significantly better.
 
     For classes alone, and only where rung 3 has exponential scales near its least loss.
@@ -267,7 +267,7 @@ def _rescaled(search: Standing, settings: Settings) -> Waves:
     return min(surely, key=lambda o: o.record.loss, default=None)
 
 
-def step_by_step(search: Standing) -> Waves:
+def step_by_step(search: SearchState) -> Waves:
     """The finalists on leaves, then neighbours of the best settings while held-out rows gain."""
     trials: Iterable[tuple[Settings, list[float]]]
     trials = [(f, [f.ridge, f.ridge / 3]) for f in search.finalists]
@@ -284,7 +284,7 @@ def step_by_step(search: Standing) -> Waves:
         trials = neighbours(best.settings, _other_treatments(search))
 
 
-def _other_treatments(search: Standing) -> Sequence[tuple[str, int]]:
+def _other_treatments(search: SearchState) -> Sequence[tuple[str, int]]:
     """Treatments of the columns to try again; none of many inputs, which take long."""
     return search.treatments if search.n_inputs <= TUNING.treated_inputs else []
 
@@ -345,7 +345,7 @@ def neighbours(
 # -- candidates with random features ---------------------------------------------------------------
 
 
-def with_features(search: Standing) -> Waves:
+def with_features(search: SearchState) -> Waves:
     """Gammas and ridges of random features, which want a narrower kernel or a stronger penalty."""
     if search.n_inputs > TUNING.most_dense:  # most of them zero, as counts of words are
         plain = search.finalists[0] if search.finalists else Settings()
@@ -383,7 +383,7 @@ def _with_bins(settings: Settings) -> Waves:
 # -- candidates with landmarks ---------------------------------------------------------------------
 
 
-def with_landmarks(search: Standing) -> Waves:
+def with_landmarks(search: SearchState) -> Waves:
     """The best settings on leaves and, if these gain, finalists of their kernel and a wider one."""
     of_leaves = search.best
     if of_leaves is None:
@@ -409,7 +409,7 @@ class Rung:
     name: str
     # of a trial at most, per kind of target, fewer if inputs are many; None: all
     rows: int | dict[str, int] | None
-    candidates: tuple[Callable[[Standing], Waves], ...]  # each makes waves of trials
+    candidates: tuple[Callable[[SearchState], Waves], ...]  # each makes waves of trials
     # groups of settings of each kernel that the next rung takes over
     keep: dict[str, int] | None = None
     work: float = 0.0  # rows² × inputs that a trial has in any case

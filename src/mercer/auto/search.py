@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.threads import blas_threads, side_by_side
-from mercer.auto.bench import Bench
+from mercer.auto.bench import Evaluator
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import relative_error
 from mercer.auto.leading import Outcome, Record, Stage, rank_loss
-from mercer.auto.parts import Part, splits
+from mercer.auto.parts import Split, splits
 from mercer.auto.progress import Monitor
 from mercer.auto.rungs import (
     Rung,
@@ -62,12 +62,14 @@ class Search:
         monitor: Monitor | None = None,
     ):
         self.parts = [
-            Part(table, y, goal.kind, *rows, key, goal.weights, goal.groups, goal.times is not None)
+            Split(
+                table, y, goal.kind, *rows, key, goal.weights, goal.groups, goal.times is not None
+            )
             for rows in splits(goal, key, len(y))
         ]
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
         self.judge = judge or Judge(goal)
-        self.whole = Bench.of_rows(goal, self.judge, self.parts, len(y))
+        self.whole = Evaluator.of_rows(goal, self.judge, self.parts, len(y))
         self.bench = self.whole
         self.stage = Stage("", 0, False)
         self.monitor = Monitor() if monitor is None else monitor
@@ -107,7 +109,7 @@ class Search:
 
     # -- rows of trials ---------------------------------------------------------------------------
 
-    def leaf_table(self) -> Part:
+    def leaf_table(self) -> Split:
         """Rows to cut leaves from: by groups or time, a fifth of them held out, else in leaves
         alone."""
         most, n = TUNING.leaf_table_rows, self.whole.n_rows
@@ -118,7 +120,7 @@ class Search:
         order = np.concatenate(splits(self.goal, self.key, n, n)[0][::-1])
         return self.part(order[:most])
 
-    def part(self, rows: NDArray) -> Part:
+    def part(self, rows: NDArray) -> Split:
         """Part that fits some rows of the table; one row has to be held out."""
         return replace(self.parts[0], fitted=rows, held=rows[:1])
 

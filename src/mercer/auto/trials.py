@@ -22,7 +22,7 @@ from mercer.maps.base import responses
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient, Solver
-from mercer.solvers.forms import in_span
+from mercer.solvers.forms import with_function_norm
 
 __all__ = [
     "METRICS",
@@ -103,7 +103,7 @@ def feature_responses(
     design, target = map_.fit_design(fitted), target.astype(np.float32)
     total = design.shape[0] if weights is None else float(weights.sum())
     for ridge in ridges:
-        columns, penalty = in_span(design, L2(ridge / total), True, Squared())
+        columns, penalty = with_function_norm(design, L2(ridge / total), True, Squared())
         problem = Problem(columns, target, Squared(), penalty, weights, False)
         solver = ConjugateGradient(tol=tol, max_iter=TUNING.feature_iter)
         with warnings.catch_warnings():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
-from mercer.preparation import Columns, column_names, read
+from mercer.preparation import TableColumns, column_names, read
 from mercer.preparation.calendar import days
 
 __all__ = ["AUTOMATIC", "CONTENDERS", "RIVALS", "Contender", "TableCodes", "as_taken", "installed"]
@@ -130,7 +130,7 @@ class TableCodes:
         """The numbers of other rows, (n, d)."""
         return self._numbers(read(X, column_names(X), self._reading))
 
-    def _numbers(self, columns: Columns) -> NDArray[np.float64]:
+    def _numbers(self, columns: TableColumns) -> NDArray[np.float64]:
         out = np.empty((columns.n_rows, len(self._reading.kinds)))
         out[:, columns.places] = columns.numbers
         for place, dates in columns.dates.items():

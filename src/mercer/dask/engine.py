@@ -25,7 +25,7 @@ from mercer.dask.hung import Watch, check_running
 from mercer.dask.packages import package
 from mercer.dask.work import packed
 from mercer.engines.engine import Handle, OfShard
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -223,7 +223,7 @@ class DaskEngine:
             shards.append(self._submit("join", worker.join, joins, *pieces, home=home))
         return self._with(shards)
 
-    def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
+    def everywhere(self, work: Callable[[WorkerStore], Any]) -> list[Any]:
         return self._on_workers(worker.of_memory, self.owner, packed(work))
 
     def done(self, number: int) -> None:

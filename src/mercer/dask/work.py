@@ -13,7 +13,7 @@ import numpy as np
 from mercer._runtime.threads import blas_threads
 from mercer.dask.packages import package
 from mercer.engines.engine import add_in_pairs
-from mercer.engines.memory import WORKER, Memory
+from mercer.engines.memory import WORKER, WorkerStore
 from mercer.engines.shards import Shard
 
 __all__ = [
@@ -78,7 +78,7 @@ def _bytes_of(value: Any) -> int:
 class Owned:
     """The memory of this worker, as one engine sees it: the parts of its own fits."""
 
-    memory: Memory
+    memory: WorkerStore
     owner: str
 
     def bounded(self) -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from scipy import sparse
 from mercer._runtime.arrays import check_memory
 from mercer._runtime.files import array_header
 from mercer._runtime.messages import shown
-from mercer._runtime.sparse import check_shape, compressed, sound
+from mercer._runtime.sparse import canonical_csr, check_shape, compressed
 
 from .arrow import near
 from .base import DataError, Table
@@ -321,7 +321,7 @@ def _sparse(source: Input, arrays: Mapping[str, Any]) -> sparse.csr_array:
     check_shape((n, d), str(source))
     data, indices, indptr = (arrays[name] for name in ("data", "indices", "indptr"))
     try:
-        return sound(compressed(kind, data, indices, indptr, (n, d)))
+        return canonical_csr(compressed(kind, data, indices, indptr, (n, d)))
     except (ValueError, TypeError) as error:
         reason = str(error).rstrip(".")
         raise DataError(f"{source} holds no valid sparse matrix ({reason})") from None

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._runtime.arrays import Index, n_threads
 from mercer._runtime.rows import Data
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
 from mercer.designs.lists import ColumnLists
 
@@ -38,7 +38,7 @@ class Sparse(Design):
     """
 
     def __init__(self, matrix: Any, n_jobs: int | None = None):
-        matrix = sound(matrix, "matrix")
+        matrix = canonical_csr(matrix, "matrix")
         matrix = matrix if sparse.issparse(matrix) else np.asarray(matrix)  # frames and lists
         self.dtype = float_dtype(matrix.dtype)  # SciPy does not take every one
         self.matrix = sparse.csr_array(matrix)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._runtime.arrays import row_chunks
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard, add, gathered
 
 __all__ = ["digest_of_shards"]
@@ -30,7 +30,7 @@ def digest_of_shards(engine: Engine) -> NDArray[np.uint64]:
     return engine.fetch([engine.total(engine.each(_of_shard, own=own), add)])[0]
 
 
-def _of_shard(memory: Memory, number: int, shard: Shard, start: int) -> NDArray[np.uint64]:
+def _of_shard(memory: WorkerStore, number: int, shard: Shard, start: int) -> NDArray[np.uint64]:
     sums = np.zeros(3, dtype=np.uint64)
     for place, rows in enumerate((shard.X, shard.target, shard.weights)):
         if rows is None or not len(shard):

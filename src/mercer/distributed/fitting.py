@@ -14,19 +14,19 @@ from mercer import maps
 from mercer._runtime.arrays import format_bytes
 from mercer._runtime.moments import Moments
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.validation import as_counts, is_name, numbers, refuse_missing
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.parts import Coding
 from mercer.distributed.statistics import Summary, summary_of
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard, gathered, summed
 from mercer.estimators.base import Listener, listening
 from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.plan import FitPlan
-from mercer.estimators.preprocessing import Rows
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.targets import (
     ClassTarget,
@@ -124,7 +124,7 @@ class _Look(NamedTuple):
 def _looked_at(shard: Shard) -> _Look:
     if np.ndim(shard.X) != 2:
         raise ValueError(f"X must have two dimensions in every shard; got {np.ndim(shard.X)}.")
-    head = sound(shard.X[:1])
+    head = canonical_csr(shard.X[:1])
     given = check_array(
         head, accept_sparse="csr", dtype=float_types(head), ensure_min_samples=0, input_name="X"
     )
@@ -141,7 +141,7 @@ def _looked_at(shard: Shard) -> _Look:
 
 
 def _checked(
-    memory: Memory,
+    memory: WorkerStore,
     number: int,
     shard: Shard,
     dtype: Any,
@@ -150,7 +150,11 @@ def _checked(
 ) -> Shard:
     """Check a shard and drop rows of weight 0; return the shard itself if nothing changes."""
     X = check_array(
-        sound(shard.X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0, input_name="X"
+        canonical_csr(shard.X),
+        accept_sparse="csr",
+        dtype=dtype,
+        ensure_min_samples=0,
+        input_name="X",
     )
     target = _checked_target(shard.target, classes is None)
     if len(target) != len(shard):
@@ -161,7 +165,7 @@ def _checked(
     if of_class is not None and classes is not None:
         by_class = of_class[np.searchsorted(classes, target)]
         weights = by_class if weights is None else weights * by_class
-    kept = Rows(X, target, weights).weighted()
+    kept = TrainingSample(X, target, weights).weighted()
     return Shard(kept.X, kept.target, kept.weights)
 
 
@@ -215,7 +219,7 @@ def _sums_of_weights(shard: Shard) -> tuple[float, float, float]:
 
 
 def _with_counts(
-    memory: Memory, number: int, shard: Shard, largest: float, total: float, squares: float
+    memory: WorkerStore, number: int, shard: Shard, largest: float, total: float, squares: float
 ) -> Shard:
     weights = shard.weights
     if weights is None:
@@ -273,7 +277,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
     )
 
 
-def _head(memory: Memory, number: int, shard: Shard) -> Any:
+def _head(memory: WorkerStore, number: int, shard: Shard) -> Any:
     return shard.X[:1]
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from mercer._runtime.arrays import Matrix, row_chunks
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.parts import DesignFacts
-from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
+from mercer.distributed.remote import BlockIndices, RemoteEquations, SettledPart
 from mercer.distributed.solves import RemoteBlock
 from mercer.equations import KernelEquations
 from mercer.kernels import Kernel
@@ -92,7 +92,7 @@ class KernelPart(SettledPart):
         weights[rows] = self.weights
         return y, weights
 
-    def rows(self, state: _State, J: Columns) -> Matrix | None:
+    def rows(self, state: _State, J: BlockIndices) -> Matrix | None:
         """The rows J as the kernel takes them, (b, d), 0 for rows of other shards."""
         inside, local = self._inside(state, J)
         if not len(inside):
@@ -136,7 +136,7 @@ class KernelPart(SettledPart):
             return np.zeros((X.shape[0], coef.shape[1]))
         return _columns(self.design.points(), self.design.kernel, X, self.facts).rmatvec(coef)  # type: ignore[attr-defined]
 
-    def _inside(self, state: _State, J: Columns) -> tuple[NDArray, NDArray]:
+    def _inside(self, state: _State, J: BlockIndices) -> tuple[NDArray, NDArray]:
         """Positions in J of the rows of this part, and their numbers within the part."""
         local = J.numbers() - state.start
         inside = np.flatnonzero((local >= 0) & (local < len(self.y)))
@@ -206,7 +206,7 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
         scaled = self.run.engine.share(np.ascontiguousarray(self._scaled(V)))
         out = np.empty(V.shape)
         for rows in row_chunks(self.n_rows, 1.0, _ROWS):
-            J = Columns(np.arange(rows.start, rows.stop))
+            J = BlockIndices(np.arange(rows.start, rows.stop))
             out[rows] = self._ask("product", self._gathered(J), scaled)
         return self._scaled(out) + self.n_rows * self.strengths(columns) * V
 
@@ -295,7 +295,7 @@ class RemoteKernelEquations(RemoteEquations, KernelEquations):
 
     def examples(self) -> NDArray:
         rows = np.unique(np.linspace(0, self.n_rows - 1, _EXAMPLES).astype(np.int64))
-        X = self._ask("rows", Columns(rows))
+        X = self._ask("rows", BlockIndices(rows))
         kernel = self.run.facts.preprocessing.feature_map.kernel_
         return _columns(X, kernel, None, self.run.facts).block(np.arange(len(rows))).ravel()
 

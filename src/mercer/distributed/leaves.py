@@ -11,10 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._runtime.rows import PreparedRows
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer.distributed.tables import FarTable, targets_of
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard, gathered
 from mercer.estimators.inputs import float_types
 from mercer.estimators.local import LocalKernelMachine
@@ -57,13 +57,13 @@ def _float_type(shard: Shard) -> np.dtype:
 
 
 def _checked(X: Any) -> NDArray:
-    X = sound(X)
+    X = canonical_csr(X)
     checked: NDArray = check_array(X, dtype=float_types(X), input_name="X")
     return checked
 
 
 def _as_numbers(
-    memory: Memory, number: int, shard: Shard, dtype: DTypeLike, n_inputs: int
+    memory: WorkerStore, number: int, shard: Shard, dtype: DTypeLike, n_inputs: int
 ) -> Shard:
     X = _checked(shard.X) if len(shard) else np.empty((0, n_inputs))
     return Shard(np.ascontiguousarray(X, dtype=dtype), shard.target, shard.weights)

@@ -21,10 +21,10 @@ from mercer.distributed.parts import Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteDesign, RemoteProblem
 from mercer.distributed.run import Run
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.rows import RowsByNumber
 from mercer.engines.shards import Shard, gathered, moments_of, summed
-from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler, checked_scaler
+from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample, checked_scaler
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.penalties import L2, Penalty, RKHSNorm
@@ -81,7 +81,7 @@ class Log:
 
 @dataclass(frozen=True)
 class ShardedRows:
-    """The ``Rows`` of a fit that are on the workers of an engine, which has checked shards."""
+    """Rows of a fit, checked, on the workers of an engine."""
 
     engine: Engine
     lengths: list[int]  # rows of each shard
@@ -172,7 +172,7 @@ class ShardedRows:
         common = (self.coding, self.loss, len(self), mean_weight, dtype, self.fit_intercept)
         return DesignFacts(prepared, *common)
 
-    def in_span(
+    def with_function_norm(
         self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
     ) -> tuple[Design, Penalty]:
         """A design and its penalty on the squared norm of the function."""
@@ -222,7 +222,7 @@ class ShardedRows:
         return replace(self, engine=engine, lengths=gathered(engine, len), given=given)
 
     def scores(
-        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
+        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, TrainingSample], float]
     ) -> list[float]:
         """Weighted score of each model (q,), by its responses."""
         given = (self.engine.share(answer), score, self.preprocessing, self.coding, self.dtype)
@@ -326,7 +326,7 @@ def _strata_of(shard: Shard, coding: Coding, classes: Callable[[NDArray], NDArra
     return classes(coding.apply(shard.target))
 
 
-def _selected(memory: Memory, number: int, shard: Shard, bits: NDArray[np.uint8]) -> Shard:
+def _selected(memory: WorkerStore, number: int, shard: Shard, bits: NDArray[np.uint8]) -> Shard:
     rows = np.flatnonzero(np.unpackbits(bits, count=len(shard)))
     weights = None if shard.weights is None else shard.weights[rows]
     return Shard(shard.X[rows], shard.target[rows], weights)
@@ -339,6 +339,6 @@ def _scores_of(
     if not len(shard):
         return None
     X = preprocessing.scaled(shard.X)
-    rows = Rows(X, coding.apply(shard.target).astype(dtype), shard.weights)
+    rows = TrainingSample(X, coding.apply(shard.target).astype(dtype), shard.weights)
     weight = rows.total_weight
     return weight * np.array(rows.scores(answer, score)), weight

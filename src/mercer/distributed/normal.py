@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer._runtime.arrays import available_memory, row_chunks
 from mercer.distributed.parts import DesignFacts
-from mercer.distributed.remote import Columns, SettledPart
+from mercer.distributed.remote import BlockIndices, SettledPart
 from mercer.distributed.solves import packed
 from mercer.equations.parts import RowPart
 
@@ -177,7 +177,7 @@ class NormalPart(SettledPart):
             of_matrix = self.matrix.matvec(self._weights_of(x))
         return _Values(-self._forward(x), weights, of_matrix)
 
-    def _of_move(self, here: _Values, J: Columns, delta: NDArray) -> _Values:
+    def _of_move(self, here: _Values, J: BlockIndices, delta: NDArray) -> _Values:
         """The change of the values by a move of the columns J."""
         b, columns = J.n, J.numbers()
         residual, weights, of_matrix = map(np.zeros_like, here)
@@ -234,7 +234,7 @@ class NormalPart(SettledPart):
         return np.stack([s @ y, s @ np.square(y)])
 
     def block(
-        self, state: _State, J: Columns, mean: NDArray | None, bytes_per_row: float
+        self, state: _State, J: BlockIndices, mean: NDArray | None, bytes_per_row: float
     ) -> tuple[NDArray | None, ...]:
         """Z_Jᵀ S R and Σ S R, less what the matrix of the penalty gives; Z_Jᵀ S (y − mean)."""
         self._allow(bytes_per_row)
@@ -255,7 +255,7 @@ class NormalPart(SettledPart):
             rhs[inside] -= self.facts.n_rows * state.strengths * state.here.of_matrix[local]
         return rhs, self._of_ones(weighted), scale
 
-    def gram(self, state: None, J: Columns) -> tuple[NDArray, NDArray | None]:
+    def gram(self, state: None, J: BlockIndices) -> tuple[NDArray, NDArray | None]:
         """A triangle of Z_Jᵀ S Z_J, and Z_Jᵀ S 1."""
         columns = J.numbers()
         b = len(columns)

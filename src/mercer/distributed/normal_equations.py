@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.distributed.normal import Across, NormalFacts, NormalPart
 from mercer.distributed.parts import DesignFacts
-from mercer.distributed.remote import Columns, RemoteEquations
+from mercer.distributed.remote import BlockIndices, RemoteEquations
 from mercer.distributed.run import Partial
 from mercer.distributed.solves import RemoteBlock, unpacked
 from mercer.engines.engine import Handle
@@ -249,7 +249,7 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
 
 
 def _matrix(
-    gram: Partial, J: Columns, of_penalty: Any, shape: tuple[int, bool, float], alpha: float
+    gram: Partial, J: BlockIndices, of_penalty: Any, shape: tuple[int, bool, float], alpha: float
 ) -> NDArray[np.float64]:
     """The matrix of a block for one strength, on the worker that factorises it."""
     n_rows, fit_intercept, jitter = shape

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from mercer._runtime.rows import PreparedRows, selected
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.threads import blas_threads
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
-from mercer.distributed.run import Part
+from mercer.distributed.run import ShardState
 from mercer.engines.shards import Shard
-from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.estimators.preprocessing import Preprocessing, TrainingSample
 from mercer.estimators.targets import ClassTarget, Target, signs
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
@@ -124,7 +124,7 @@ class Mix:
         return int(self.chosen.size)
 
 
-class DesignPart(Part):
+class DesignPart(ShardState):
     """The rows of a shard as a design (n_i, D), n_i >= 0, and sums over them at points.
 
     Rows of weight 0 are left out, as they are of a fit on one machine; weights have mean 1 over the
@@ -152,9 +152,9 @@ class DesignPart(Part):
     @cached_property
     def design(self) -> Design:
         """The design of the rows, made on first use."""
-        return self._design(Rows(self._inputs(), self.y, self.weights))
+        return self._design(TrainingSample(self._inputs(), self.y, self.weights))
 
-    def _design(self, rows: Rows) -> Design:
+    def _design(self, rows: TrainingSample) -> Design:
         """The design of rows, which may be none."""
         feature_map = self.facts.preprocessing.feature_map
         if not len(rows):  # maps and scalers take no shard without rows
@@ -170,7 +170,9 @@ class DesignPart(Part):
             X = checked_texts(X) if len(X) else np.empty(0, dtype=object)
         elif not isinstance(X, PreparedRows):
             dtype = self.facts.dtype
-            X = check_array(sound(X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0)
+            X = check_array(
+                canonical_csr(X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0
+            )
         return X if self._counted is None else selected(X, self._counted)
 
     @contextmanager

@@ -12,16 +12,16 @@ from mercer._runtime.random import Slot, Streams
 from mercer._runtime.rows import Data
 from mercer.distributed.fingerprint import digest_of_shards
 from mercer.distributed.parts import DesignFacts, DesignPart
-from mercer.distributed.run import Part, Run
+from mercer.distributed.run import Run, ShardState
 from mercer.distributed.solves import RemoteSolves
 from mercer.engines.engine import Engine, Handle
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.equations import Equations
 
-__all__ = ["Columns", "RemoteEquations", "SettledPart", "room_of_workers"]
+__all__ = ["BlockIndices", "RemoteEquations", "SettledPart", "room_of_workers"]
 
 
-class Columns:
+class BlockIndices:
     """Numbers of the columns of a block, as requests name them: sent once, or a range."""
 
     def __init__(self, J: NDArray[np.int64]):
@@ -42,7 +42,7 @@ class Columns:
 class _Update(NamedTuple):
     """Changes of the current x, in this order, that a request brings to the workers."""
 
-    columns: Columns | Handle | None = None  # of a block
+    columns: BlockIndices | Handle | None = None  # of a block
     delta: NDArray[np.float64] | None = None  # added there
     ended: int | None = None  # number of epochs whose changes stay, the one that ends among them
     # Functions beside these changes, and the weights of both in a combination, by strengths.
@@ -65,7 +65,7 @@ class RemoteEquations(Equations):
         self,
         problem: Any,
         alphas: NDArray[np.float64],
-        kind: type[Part],
+        kind: type[ShardState],
         facts: DesignFacts,
     ):
         Equations.__init__(self, problem, alphas)
@@ -76,7 +76,7 @@ class RemoteEquations(Equations):
         # Update that leads to this version from the one before; None once workers have made it.
         self._pending: _Update | None = None
         self._truth_here: tuple[Any, ...] | None = None
-        self._columns: dict[bytes, Columns | Handle] = {}
+        self._columns: dict[bytes, BlockIndices | Handle] = {}
         self._bytes_per_row = 0.0
 
     def _take_rows(self) -> None:
@@ -111,11 +111,11 @@ class RemoteEquations(Equations):
         self._version += 1
         self._pending = self._truth_here = None
 
-    def _named(self, J: NDArray[np.int64]) -> Columns | Handle:
+    def _named(self, J: NDArray[np.int64]) -> BlockIndices | Handle:
         """Columns as arguments of requests; numbers that are no range are shared once."""
         key = J.tobytes()
         if key not in self._columns:
-            columns = Columns(J)
+            columns = BlockIndices(J)
             if not columns.is_range:
                 self.run.words["sent", "columns"] += columns.n
             self._columns[key] = columns if columns.is_range else self.run.engine.share(columns)
@@ -181,7 +181,7 @@ class RemoteEquations(Equations):
 
     def audit(self, epoch: int) -> None:
         if self._pending is not None:  # workers are still where the last block began
-            self._ask("settled")
+            self._ask("fix_key")
         n_shards = self.run.engine.n_shards
         draw = Streams(0, np.array([epoch])).bits(1, Slot.SHUFFLE)[0, 0]
         self.run.audit(self._version, self._truth_at_x, int(draw % np.uint64(n_shards)))
@@ -209,7 +209,7 @@ class RemoteEquations(Equations):
 class SettledPart(DesignPart):
     """A part whose one request is the move to the current x."""
 
-    def settled(self, state: Any) -> None:
+    def fix_key(self, state: Any) -> None:
         """Nothing: the state is there."""
 
 
@@ -219,6 +219,6 @@ def room_of_workers(engine: Engine) -> int | None:
     return min((room for room in rooms if room is not None), default=None)
 
 
-def _room(memory: Memory) -> int | None:
+def _room(memory: WorkerStore) -> int | None:
     with memory.bounded():
         return available_memory()

@@ -21,10 +21,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.engines.engine import Engine, Handle
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard, add
 
-__all__ = ["Part", "Partial", "Run"]
+__all__ = ["Partial", "Run", "ShardState"]
 
 _ATTEMPTS = 10  # rounds of requests that are made for shards whose workers go on being lost
 _SMALL = 2**16  # bytes of an argument that may be in every task; larger ones are shared
@@ -32,7 +32,7 @@ _SMALL = 2**16  # bytes of an argument that may be in every task; larger ones ar
 _ALIKE = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-5}
 
 
-class Part:
+class ShardState:
     """State that a worker derives from one shard for one fit; subclasses say how.
 
     A part is made as ``kind(shard, number, facts)``; ``facts`` are the same on all workers. Its
@@ -115,7 +115,7 @@ class _Plan:
     """Class and settings of the parts of a fit; sent to every worker once."""
 
     run: str
-    kind: type[Part]
+    kind: type[ShardState]
     facts: Any
 
 
@@ -124,7 +124,7 @@ class Run:
     """A fit over the shards of an engine, as its client sees it."""
 
     engine: Engine
-    kind: type[Part]
+    kind: type[ShardState]
     facts: Any  # arguments of every part; shared once
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     n_rebuilt: int = 0  # shards whose state was rebuilt because a worker had lost it
@@ -212,7 +212,7 @@ class Run:
             )
         return difference
 
-    def within(self, kind: type[Part], facts: Any) -> Run:
+    def within(self, kind: type[ShardState], facts: Any) -> Run:
         """Another run for the same fit, which asks other parts of the same shards."""
         inner = Run(self.engine, kind, facts, id=f"{self.id}/{kind.__name__}")
         self.inner.append(inner)
@@ -263,12 +263,12 @@ def _n_words(value: Any) -> int:
 class _Forget:
     run: str
 
-    def __call__(self, memory: Memory) -> None:
+    def __call__(self, memory: WorkerStore) -> None:
         memory.forget(self.run)
 
 
 def answer(
-    memory: Memory,
+    memory: WorkerStore,
     number: int,
     shard: Shard,
     plan: _Plan,
@@ -293,7 +293,7 @@ def answer(
 
 
 def _audited(
-    memory: Memory, number: int, shard: Shard, plan: _Plan, version: Any, truth: Any
+    memory: WorkerStore, number: int, shard: Shard, plan: _Plan, version: Any, truth: Any
 ) -> float:
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     with part.lock, part.working(), memory.bounded():

@@ -22,7 +22,7 @@ from mercer._runtime.arrays import Index, check_memory
 from mercer._runtime.rows import FarRows, PreparedRows
 from mercer.distributed.parts import Coding
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows, Shard, gathered
 from mercer.estimators.targets import Target
 from mercer.preparation import TablePreparer, checked_table, column_names, read
@@ -268,7 +268,7 @@ def _of_shard(known: Any, first: int, last: int) -> Any:
 
 
 def _labels_of(
-    memory: Memory,
+    memory: WorkerStore,
     number: int,
     shard: Shard,
     names: list[str],
@@ -290,7 +290,7 @@ def _merged(pieces: Sequence[Labels]) -> Labels:
     return Labels(texts, np.concatenate([piece.numbered(texts) for piece in pieces]))
 
 
-def _picked(memory: Memory, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:
+def _picked(memory: WorkerStore, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:
     return _native(_rows_of(shard.X, places))
 
 
@@ -319,7 +319,7 @@ def _joined(pieces: Sequence[Any]) -> Any:
 
 
 def _numbered(
-    memory: Memory,
+    memory: WorkerStore,
     number: int,
     shard: Shard,
     steps: tuple[Callable[[Any], Any], ...],

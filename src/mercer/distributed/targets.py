@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard
 
 __all__ = ["DISTINCT", "Outline", "Scores", "outline_of", "scores_of"]
@@ -50,7 +50,7 @@ def outline_of(engine: Engine) -> Outline:
     return outline
 
 
-def _outline(memory: Memory, number: int, shard: Shard) -> Outline:
+def _outline(memory: WorkerStore, number: int, shard: Shard) -> Outline:
     y = np.asarray(shard.target)
     fraction = None
     if y.dtype.kind == "f":
@@ -114,7 +114,7 @@ def scores_of(model: Any, engine: Engine, task: str) -> dict[str, float]:
     return sums.scores(task)
 
 
-def _scores(memory: Memory, number: int, shard: Shard, model: Any, task: str) -> Scores:
+def _scores(memory: WorkerStore, number: int, shard: Shard, model: Any, task: str) -> Scores:
     if not len(shard):
         return Scores(0)
     return Scores.of(task, np.asarray(shard.target), model.predict(shard.X))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 
 __all__ = ["Engine", "Handle", "Here", "OfShard", "add_in_pairs"]
 
@@ -86,7 +86,7 @@ class Engine(Protocol):
         """
         ...
 
-    def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
+    def everywhere(self, work: Callable[[WorkerStore], Any]) -> list[Any]:
         """``work(memory)`` of every worker that is alive, fetched."""
         ...
 
@@ -128,7 +128,7 @@ class Here:
 
     def __init__(self, shards: Sequence[Any], n_workers: int = 1):
         self.shards = list(shards)
-        self.memories = [Memory() for _ in range(n_workers)]
+        self.memories = [WorkerStore() for _ in range(n_workers)]
 
     @property
     def n_shards(self) -> int:
@@ -138,7 +138,7 @@ class Here:
     def n_workers(self) -> int:
         return len(self.memories)
 
-    def memory_of(self, number: int) -> Memory:
+    def memory_of(self, number: int) -> WorkerStore:
         """The memory of the worker that has a shard."""
         return self.memories[number % len(self.memories)]
 
@@ -179,7 +179,7 @@ class Here:
         other.memories = self.memories
         return other
 
-    def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
+    def everywhere(self, work: Callable[[WorkerStore], Any]) -> list[Any]:
         return [work(memory) for memory in self.memories]
 
     def done(self, number: int) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import row_chunks
 from mercer._runtime.rows import Data
 from mercer.engines.engine import Handle, OfShard
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows
 
 __all__ = ["InFiles"]
@@ -41,7 +41,7 @@ class InFiles:
         self, readers: Sequence[_Reader], folder: Path, files: Sequence[Sequence[Path]] = ()
     ):
         self.readers, self.folder, self.files = list(readers), folder, list(files)
-        self.memory = Memory()
+        self.memory = WorkerStore()
         self._n_exchanges = 0
 
     @classmethod
@@ -109,7 +109,7 @@ class InFiles:
         """Shards are changed whenever they are read."""
         return InFiles(self.each(work, *args, own=own), self.folder)
 
-    def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
+    def everywhere(self, work: Callable[[WorkerStore], Any]) -> list[Any]:
         return [work(self.memory)]
 
     def done(self, number: int) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 from mercer._runtime.config import config_context
 from mercer._runtime.machine import held_memory
 
-__all__ = ["WORKER", "Memory"]
+__all__ = ["WORKER", "WorkerStore"]
 
 
 _SHARE = 0.8  # of its limit that a worker may fill: the rest is for what comes and goes
 
 
-class Memory:
+class WorkerStore:
     """Parts of fits on one worker, by the identity of the fit and the number of the shard.
 
     Attributes
@@ -66,4 +66,4 @@ class Memory:
             return {run for run, _ in self._parts}
 
 
-WORKER = Memory()  # of a process that is a worker of an engine over many
+WORKER = WorkerStore()  # of a process that is a worker of an engine over many

@@ -13,7 +13,7 @@ from scipy import sparse
 from mercer._runtime.arrays import available_memory
 from mercer._runtime.rows import PreparedRows, is_sparse
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard
 
 __all__ = ["RowsByNumber"]
@@ -77,9 +77,9 @@ class RowsByNumber:
         return PreparedRows(self, prepare)
 
 
-def _rows_at(memory: Memory, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:
+def _rows_at(memory: WorkerStore, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:
     return shard.X[places]
 
 
-def _rows(memory: Memory, number: int, shard: Shard) -> NDArray:
+def _rows(memory: WorkerStore, number: int, shard: Shard) -> NDArray:
     return shard.X

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._runtime.moments import Moments
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 
 __all__ = ["NumberedRows", "Shard", "add", "gathered", "moments_of", "summed"]
 
@@ -73,7 +73,7 @@ def moments_of(shard: Shard) -> Moments | None:
     return Moments.of(shard.X, shard.weights) if len(shard) else None
 
 
-def _of_shard(memory: Memory, number: int, shard: Shard, function: Any, *args: Any) -> Any:
+def _of_shard(memory: WorkerStore, number: int, shard: Shard, function: Any, *args: Any) -> Any:
     return function(shard, *args)
 
 

@@ -18,14 +18,14 @@ from mercer._runtime.device_arrays import DeviceArray
 from mercer._runtime.progress import CallbackSupportMixin, Iterations, is_heard, with_callbacks
 from mercer._runtime.random import check_random_state
 from mercer._runtime.rows import Data, PreparedRows
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import counted, flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import rows_of_fit
-from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
+from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample
 from mercer.estimators.probabilities import calibrate
 from mercer.estimators.state import check_coefficients, check_map
 from mercer.estimators.targets import ClassTarget, Target
@@ -126,7 +126,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
         target = self._target_kind.learned(self, y, weights)
         given = rows_of_fit(X) if self._input_kind() == MATRIX else X
-        rows = Rows(given, target.encoded(y, float_type(X)), counted(weights)).weighted()
+        rows = TrainingSample(given, target.encoded(y, float_type(X)), counted(weights)).weighted()
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:
@@ -135,7 +135,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             calibrate(self, rows)
         return self
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
+    def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         """Fit scaler, map and coefficients; a listener that returns True stops the solver."""
         raise NotImplementedError
 
@@ -298,7 +298,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             return X
         if is_plain(X, self):
             return X
-        X = sound(X)
+        X = canonical_csr(X)
         with naming_remedy(self, X):
             return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 

@@ -20,7 +20,7 @@ from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
-from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.estimators.preprocessing import Preprocessing, TrainingSample
 from mercer.estimators.regression import Regression
 from mercer.estimators.targets import ClassTarget, NumericTarget, Target
 from mercer.losses import Loss
@@ -103,7 +103,7 @@ class StreamingMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
+    def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         solver = self._solver()
         scaled = self._begin(rows)
         f, losses = solver.solve(
@@ -119,7 +119,7 @@ class StreamingMachine(FeatureModel):
 
     def _continue(self, X: Data, y: NDArray, weights: NDArray | None, target: Target) -> None:
         """A step for every batch of these rows, in the order they came in."""
-        rows = Rows(X, target.encoded(y, float_type(X)), weights).weighted()
+        rows = TrainingSample(X, target.encoded(y, float_type(X)), weights).weighted()
         solver = self._solver()
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier state of the model
@@ -151,7 +151,7 @@ class StreamingMachine(FeatureModel):
             return 1.0
         return min(1.0, len(batch) / max(self.batch_size or 0, _RELIABLE_ROWS))
 
-    def _begin(self, rows: Rows) -> Matrix:
+    def _begin(self, rows: TrainingSample) -> Matrix:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
         loss = self._loss_
         if not np.isfinite(loss.lipschitz):

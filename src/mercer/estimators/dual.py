@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from mercer import kernels
 from mercer._runtime.arrays import Matrix, row_chunks
 from mercer._runtime.progress import Iterations, is_heard
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import flag, is_name, is_plain, name_from, positive_number
 from mercer.estimators._documentation import SHARED, documented
@@ -210,7 +210,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         """
         self._check_fitted()
         if not is_plain(X, self):
-            X, accept = sound(X), False if self._has_matrix() else "csr"
+            X, accept = canonical_csr(X), False if self._has_matrix() else "csr"
             options = {"accept_sparse": accept, "dtype": float_types(X), "order": "C"}
             with naming_remedy(self, X):
                 X = validate_data(self, X, reset=False, **options)
@@ -303,7 +303,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Matrix, NDArray]:
         flag(self.scale, "scale")
-        X = sound(X)
+        X = canonical_csr(X)
         if self._is_precomputed():
             if not (isinstance(self.gamma, str) and self.gamma == "scale"):
                 raise ValueError(

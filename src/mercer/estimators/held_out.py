@@ -22,10 +22,10 @@ from mercer.solvers.base import Result
 from mercer.solvers.low_rank import KernelFactor
 from mercer.solvers.preconditioners import of_machine
 
-__all__ = ["solve_without_first"]
+__all__ = ["solve_after_held_out"]
 
 
-def solve_without_first(
+def solve_after_held_out(
     problem: Problem,
     solver: Solver,
     start: NDArray | None,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from mercer._runtime.arrays import check_memory
 from mercer._runtime.device_arrays import on_host
 from mercer._runtime.rows import Data, PreparedRows, is_large
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.validation import check_weights, numbers
 from mercer.kernels.text import checked_texts
 
@@ -44,7 +44,7 @@ def checked_pair(model: Any, X: Any, y: Any, **options: Any) -> tuple[Data, NDAr
             )
         return X, y
     if kind == NUMBERS and not isinstance(X, PreparedRows):
-        X = sound(X)
+        X = canonical_csr(X)
         with naming_remedy(model, X):
             return validate_data(model, X, y, accept_sparse="csr", dtype=float_types(X), **options)
     if not isinstance(X, PreparedRows):  # which their maker has checked
@@ -89,7 +89,7 @@ def _place_of_text(X: Any) -> str:
 
 def in_memory(X: Any) -> Any:
     """X as one array in the memory of the processor."""
-    return sound(on_host(X.together() if isinstance(X, PreparedRows) else X))
+    return canonical_csr(on_host(X.together() if isinstance(X, PreparedRows) else X))
 
 
 def float_types(X: Any) -> Any:

@@ -24,7 +24,12 @@ from mercer.estimators.classification import Classification
 from mercer.estimators.inputs import NUMBERS
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.posterior import POSTERIOR, Posteriors
-from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
+from mercer.estimators.preprocessing import (
+    Preprocessing,
+    TrainingSample,
+    fit_scaler,
+    with_resolved_gamma,
+)
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import (
     CRITERIA,
@@ -176,7 +181,7 @@ class LocalKernelMachine(FeatureModel):
         super()._begin_fit()
         self._stated_map().check_kernel()
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
+    def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         map_, loss = self._stated_map(), self._loss_
         alphas = self._strengths(rows, loss)
         positive_number(self.tol, "tol")
@@ -202,7 +207,7 @@ class LocalKernelMachine(FeatureModel):
                 scaled.with_resolved_gamma(map_),
                 alphas[0],
                 self.fit_intercept,
-                map_.settled(),
+                map_.fix_key(),
             )
             self.__dict__.update(values)
             alphas = [alpha]
@@ -245,7 +250,7 @@ class LocalKernelMachine(FeatureModel):
             )
         return "cpu"
 
-    def _goes_through_files(self, map_: LocalKernel, rows: Rows, is_rough: bool) -> bool:
+    def _goes_through_files(self, map_: LocalKernel, rows: TrainingSample, is_rough: bool) -> bool:
         """Whether memory lacks room for the model and for the rows, scaled or in float64."""
         if self.alphas is not None or is_sparse(rows.X) or not is_large(rows.X):
             return False
@@ -260,7 +265,7 @@ class LocalKernelMachine(FeatureModel):
     def _fit_through_files(
         self,
         map_: LocalKernel,
-        rows: Rows,
+        rows: TrainingSample,
         loss: Loss,
         alpha: float,
         is_rough: bool,
@@ -291,7 +296,7 @@ class LocalKernelMachine(FeatureModel):
     def _fit_over_shards(
         self,
         map_: LocalKernel,
-        rows: Rows,
+        rows: TrainingSample,
         loss: Loss,
         alphas: list[float],
         listener: Listener | None,
@@ -321,7 +326,7 @@ class LocalKernelMachine(FeatureModel):
         map_, theta = state.model()
         return {"feature_map_": map_, **self._coefficients(theta)}
 
-    def _strengths(self, rows: Rows, loss: Loss) -> list[float]:
+    def _strengths(self, rows: TrainingSample, loss: Loss) -> list[float]:
         if self.alphas is not None:
             if self.alpha is not None:
                 raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
@@ -331,7 +336,7 @@ class LocalKernelMachine(FeatureModel):
         total = len(rows) if rows.weights is None else float(np.sum(rows.weights))
         return [rows.unit(loss) * (_RIDGE / total)]
 
-    def _check_memory(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> None:
+    def _check_memory(self, map_: LocalKernel, rows: TrainingSample, n_alphas: int) -> None:
         """Refuse coefficients, or matrices of the leaves at work, that would not fit."""
         n, needed = len(rows), self._needed_bytes(map_, rows, n_alphas)
 
@@ -343,7 +348,7 @@ class LocalKernelMachine(FeatureModel):
         check_memory(needed, what, remedy)
         self._check_leaf_memory(rows)
 
-    def _check_leaf_memory(self, rows: Rows) -> None:
+    def _check_leaf_memory(self, rows: TrainingSample) -> None:
         """Refuse matrices of the leaves at work that would not fit."""
         needed, side = self._leaf_bytes(rows), min(len(rows), self.leaf_size)
         check_memory(
@@ -352,25 +357,27 @@ class LocalKernelMachine(FeatureModel):
             lambda room: f"leaf_size={max(2, int((room / needed) ** 0.5 * side))} would fit",
         )
 
-    def _leaf_bytes(self, rows: Rows) -> float:
+    def _leaf_bytes(self, rows: TrainingSample) -> float:
         """Bytes of the matrices of the leaves at work."""
         side = min(len(rows), self.leaf_size)
         return self._leaves_at_work(rows) * _LEAF_MATRICES * rows.X.dtype.itemsize * side**2
 
-    def _leaves_at_work(self, rows: Rows) -> int:
+    def _leaves_at_work(self, rows: TrainingSample) -> int:
         n_leaves = self.n_trees * -(-len(rows) // min(len(rows), self.leaf_size))
         return min(n_threads(self.n_jobs), n_leaves)
 
-    def _needed_bytes(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> float:
+    def _needed_bytes(self, map_: LocalKernel, rows: TrainingSample, n_alphas: int) -> float:
         """Bytes of the coefficients of all leaves and of the places of their rows."""
         numbers = rows.target.size // len(rows) * max(2, n_alphas)
         return map_.expected_members(len(rows)) * (16.0 + rows.X.dtype.itemsize * numbers)
 
-    def _chosen(self, map_: LocalKernel, rows: Rows, loss: Loss, alphas: Sequence[float]) -> float:
+    def _chosen(
+        self, map_: LocalKernel, rows: TrainingSample, loss: Loss, alphas: Sequence[float]
+    ) -> float:
         """The strength whose model of most rows has the least loss on the others."""
         target = self._target
         strata = rows.strata(target.strata)
-        held = held_out(map_.settled(), rows.target, strata, self.validation_fraction)
+        held = held_out(map_.fix_key(), rows.target, strata, self.validation_fraction)
         part, others = rows.taken(~held), rows.taken(held)
         share = len(rows) / len(part)  # of fewer rows, the same ridge is a larger alpha
         scaled = [alpha * share for alpha in alphas]
@@ -388,7 +395,7 @@ class LocalKernelMachine(FeatureModel):
     def _solved(
         self,
         map_: LocalKernel,
-        rows: Rows,
+        rows: TrainingSample,
         loss: Loss,
         alphas: Sequence[float],
         listener: Listener | None,

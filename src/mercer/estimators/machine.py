@@ -17,12 +17,12 @@ from mercer._runtime.validation import is_name, positive_integer, positive_numbe
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
-from mercer.estimators.held_out import solve_without_first
+from mercer.estimators.held_out import solve_after_held_out
 from mercer.estimators.inputs import MATRIX
 from mercer.estimators.plan import FitPlan, HeldOut
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
-from mercer.estimators.preprocessing import Rows
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.selection import (
     CRITERIA,
     Interrupted,
@@ -38,7 +38,7 @@ from mercer.losses import Loss
 from mercer.maps.members import Endless
 from mercer.penalties import Penalty
 from mercer.problem import Problem
-from mercer.solvers.forms import best_form
+from mercer.solvers.forms import choose_whitening
 from mercer.solvers.row_newton import suits_rows
 
 __all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
@@ -88,7 +88,7 @@ class KernelMachine(FeatureModel):
 
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
+    def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         criterion_of(self)  # refuses settings beside one
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
@@ -96,7 +96,7 @@ class KernelMachine(FeatureModel):
         solver, results = self._solve(problem, rows, start, thetas, listener, plan.first_without)
         self._adopt_results(solver, results)
 
-    def _unfitted_map(self, rows: Rows) -> maps.FeatureMap:
+    def _unfitted_map(self, rows: TrainingSample) -> maps.FeatureMap:
         """The map of the settings; "auto" follows from rows, loss and settings."""
         loss, is_ridge = self._loss_, self._is_ridge()
         if self._input_kind() == MATRIX:
@@ -125,10 +125,10 @@ class KernelMachine(FeatureModel):
                     "feature_map='nystroem' takes it."
                 )
             return map_.set_params(whiten=False)
-        return best_form(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
+        return choose_whitening(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
 
     def _fit_design(
-        self, map_: maps.FeatureMap, rows: Rows
+        self, map_: maps.FeatureMap, rows: TrainingSample
     ) -> tuple[Design, NDArray | None, list[NDArray] | None]:
         """Design by scaler and map, fitted or kept; coefficients to start from; path solutions."""
         criterion = criterion_of(self)
@@ -153,7 +153,7 @@ class KernelMachine(FeatureModel):
         self.device_ = device_of(design, self.device)
         return design, start, thetas
 
-    def _last_design(self, rows: Rows, settings: str) -> Design | None:
+    def _last_design(self, rows: TrainingSample, settings: str) -> Design | None:
         """The design by scaler and map of the last fit, if a warm start keeps both."""
         same = self.warm_start and getattr(self, "_settings_", None) == settings
         if not same or getattr(self, "_width_", None) != rows.X.shape[1:]:
@@ -163,7 +163,7 @@ class KernelMachine(FeatureModel):
             return None
         return fitted.design(scaled)
 
-    def _last_theta(self, rows: Rows) -> NDArray | None:
+    def _last_theta(self, rows: TrainingSample) -> NDArray | None:
         """Coefficients of the last fit; None, and none kept, for other outputs or classes."""
         if np.shape(self._intercept_) == rows.target.shape[1:]:
             return self._theta()
@@ -184,7 +184,7 @@ class KernelMachine(FeatureModel):
         )
 
     def _choose(
-        self, map_: maps.FeatureMap, rows: Rows
+        self, map_: maps.FeatureMap, rows: TrainingSample
     ) -> tuple[maps.FeatureMap, list[NDArray] | None]:
         """The map at the best gamma, and solutions for every alpha if there are any."""
         alphas, gammas = self.alphas, self.gamma_path
@@ -210,7 +210,9 @@ class KernelMachine(FeatureModel):
             self.alpha_ = choice.alpha
         return choice.map_, choice.thetas
 
-    def _chosen_by(self, criterion: str, map_: maps.FeatureMap, rows: Rows) -> maps.FeatureMap:
+    def _chosen_by(
+        self, criterion: str, map_: maps.FeatureMap, rows: TrainingSample
+    ) -> maps.FeatureMap:
         """The map at the best gammas by a criterion, whose alpha becomes ``alpha_``."""
         alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
         key = split_key(map_, self.random_state)
@@ -218,10 +220,10 @@ class KernelMachine(FeatureModel):
         self.__dict__.update(values)
         return map_
 
-    def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
+    def _solver(self, problem: Problem, rows: TrainingSample) -> solvers.Solver:
         return rows.solver(self.solver, problem, self.tol, self.max_iter)
 
-    def _problem(self, design: Design, rows: Rows) -> Problem:
+    def _problem(self, design: Design, rows: TrainingSample) -> Problem:
         """The problem of these rows, if there is memory to solve it."""
         n_outputs = rows.target.size // len(rows)
         needed = _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs
@@ -239,7 +241,7 @@ class KernelMachine(FeatureModel):
         if self.alpha is None and self.alphas is None and is_name(self.penalty, "l2"):
             unit = rows.unit(self._loss_)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
-        design, penalty = rows.in_span(design, penalty, self._is_ridge(), self._loss_)
+        design, penalty = rows.with_function_norm(design, penalty, self._is_ridge(), self._loss_)
         problem = rows.problem(design, self._loss_, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem
@@ -247,7 +249,7 @@ class KernelMachine(FeatureModel):
     def _solve(
         self,
         problem: Problem,
-        rows: Rows,
+        rows: TrainingSample,
         start: NDArray | None,
         thetas: list[NDArray] | None,
         listener: Listener | None,
@@ -269,7 +271,7 @@ class KernelMachine(FeatureModel):
                 return solver, solver.solve_path(problem, alphas, listener)
             mean = self._target_mean_
             first = start if begin is None else begin
-            solver, result = solve_without_first(problem, solver, first, listener, mean, held)
+            solver, result = solve_after_held_out(problem, solver, first, listener, mean, held)
             return solver, [result]
 
         return Precise(

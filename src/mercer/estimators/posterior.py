@@ -23,7 +23,7 @@ from mercer.equations.posterior import (
 from mercer.estimators._documentation import entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.plan import FitPlan
-from mercer.estimators.preprocessing import Rows
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.maps import ExactKernel, FeatureMap, LocalKernel, Nystroem
 
 __all__ = ["POSTERIOR", "Posteriors"]
@@ -116,7 +116,7 @@ class Posteriors(FeatureModel):
 
     # -- at fit ------------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
+    def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         loss = self._loss_
         wanted = getattr(self, "posterior", False)
         is_gaussian = loss.quadratic and is_name(getattr(self, "penalty", "l2"), "l2")
@@ -138,7 +138,7 @@ class Posteriors(FeatureModel):
             if wanted:
                 self._posterior_ = self._kept(rows)
 
-    def _kept(self, rows: Rows) -> dict[str, Any]:
+    def _kept(self, rows: TrainingSample) -> dict[str, Any]:
         """Stand-in for the rows of the fit: products of their features, and the prior."""
         map_, prepare = self.feature_map_, self._preprocessing.scaled
         if isinstance(map_, Nystroem) and map_.normalization_ is None:

@@ -21,9 +21,16 @@ from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.penalties import Penalty
 from mercer.problem import Problem
-from mercer.solvers.forms import in_span
+from mercer.solvers.forms import with_function_norm
 
-__all__ = ["Preprocessing", "Rows", "Scaler", "checked_scaler", "fit_scaler", "with_resolved_gamma"]
+__all__ = [
+    "Preprocessing",
+    "Scaler",
+    "TrainingSample",
+    "checked_scaler",
+    "fit_scaler",
+    "with_resolved_gamma",
+]
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
 
@@ -33,7 +40,7 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrainingSample:
     """Rows of a fit with their targets and weights, and all that a fit computes from them."""
 
     X: Any  # Data of shape (n, d), or texts
@@ -92,29 +99,29 @@ class Rows:
         return solvers.get(given, problem, tol=tol, max_iter=max_iter)
 
     def scores(
-        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
+        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, TrainingSample], float]
     ) -> list[float]:
         """Weighted score of each model, by the responses (q, n) or (q, n, k) of all to X."""
         return [score(each, self) for each in answer(self.X)]
 
-    def in_span(
+    def with_function_norm(
         self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
     ) -> tuple[Design, Penalty]:
-        """A design and its penalty as solvers take them: see ``forms.in_span``."""
-        return in_span(design, penalty, is_ridge, loss)
+        """A design and its penalty as solvers take them: see ``forms.with_function_norm``."""
+        return with_function_norm(design, penalty, is_ridge, loss)
 
     def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The problem of a design of the rows."""
         return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
-    def taken(self, rows: NDArray) -> Rows:
+    def taken(self, rows: NDArray) -> TrainingSample:
         """Some rows, by index or by a mask; large X are read later."""
         if np.asarray(rows).dtype == bool:
             rows = np.flatnonzero(rows)
         weights = None if self.weights is None else self.weights[rows]
-        return Rows(selected(self.X, rows), self.target[rows], weights)
+        return TrainingSample(selected(self.X, rows), self.target[rows], weights)
 
-    def weighted(self) -> Rows:
+    def weighted(self) -> TrainingSample:
         """The rows whose weight is not 0: such a weight is the same as not being there."""
         return self if self.weights is None or self.weights.all() else self.taken(self.weights != 0)
 
@@ -132,7 +139,9 @@ class Preprocessing:
         return cls(model.scaler_, vars(model).get("feature_map_"))
 
     @classmethod
-    def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Matrix]:
+    def fitted(
+        cls, map_: FeatureMap, rows: TrainingSample, scale: bool
+    ) -> tuple[Preprocessing, Matrix]:
         """Scaler and map fitted to the rows, and the scaled rows."""
         scaler = fit_scaler(rows.X, rows.weights, scale)
         scaled = cls(scaler).scaled(rows.X)

@@ -18,7 +18,7 @@ from mercer._runtime.validation import weighted_mean
 from mercer.estimators.device import on_device
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import has_matrix
-from mercer.estimators.preprocessing import Rows
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.targets import winners
 
 __all__ = ["Probabilities", "calibrate", "check_probabilities"]
@@ -92,7 +92,7 @@ def check_probabilities(owner: Any, name: str) -> None:
         scale.check(setting, f"be from {values[0]:g} to {values[-1]:g}", within)
 
 
-def calibrate(model: Any, rows: Rows) -> None:
+def calibrate(model: Any, rows: TrainingSample) -> None:
     """Fit the map from responses of a fitted classifier to probabilities.
 
     A copy of the model is fitted to one half of the rows, and the map is chosen by the responses of
@@ -117,7 +117,7 @@ def calibrate(model: Any, rows: Rows) -> None:
     model._probabilities_ = Probabilities.fitted(responses, labels, others.weights)
 
 
-def _halves(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+def _halves(rows: TrainingSample) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Rows to fit and rows to judge: every second different row of each class.
 
     The order follows from a row's numbers: equal rows are in one half, and a weight of two equals a

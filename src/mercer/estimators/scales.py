@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._runtime.random import RandomStateLike, Slot, key_from, shuffled
 from mercer._runtime.rows import PreparedRows
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
 from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import (
@@ -181,7 +181,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         self
         """
         self._check_settings()
-        X, options = sound(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+        X, options = canonical_csr(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
         if isinstance(X, PreparedRows):  # checked by whoever prepares them
             self.n_features_in_ = X.shape[1]
         elif self.power == 0:
@@ -219,7 +219,10 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         if isinstance(X, PreparedRows):
             return X.then(self.transform)
         if not is_plain(X, self):
-            X, options = sound(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+            X, options = (
+                canonical_csr(X),
+                {"accept_sparse": "csr", "dtype": (np.float64, np.float32)},
+            )
             X = validate_data(self, X, reset=False, **options)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = scaled(X, self.matrix_)

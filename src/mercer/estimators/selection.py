@@ -19,7 +19,7 @@ from mercer._runtime.rows import PreparedRows, is_sparse
 from mercer._runtime.validation import is_name, name_from, real_number
 from mercer.designs import Design
 from mercer.equations.criteria import LeftOut, Likelihood, likes_own_scales, optimum
-from mercer.estimators.preprocessing import Rows
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.targets import Target
 from mercer.kernels import Stationary
 from mercer.maps import FeatureMap
@@ -55,14 +55,14 @@ _CHEAP_SIDE = 3000
 class Task:
     """The alternatives of a choice, and the ways to fit and to judge one."""
 
-    rows: Rows  # scaled
+    rows: TrainingSample  # scaled
     alphas: list[float] | None  # None where there is nothing to choose
     gammas: list[float] | None
     selection: str  # "auto", "holdout" or "loo"
     fraction: float  # of the rows, held out
     key: Callable[[FeatureMap], int]  # which decides the rows that are held out
     target: Target
-    problem: Callable[[Design, Rows], Problem]
+    problem: Callable[[Design, TrainingSample], Problem]
     solver: Callable[[Problem], solvers.Solver]
 
 
@@ -150,7 +150,12 @@ def criterion_of(model: Any) -> str | None:
 
 
 def choose_by(
-    criterion: str, rows: Rows, map_: FeatureMap, alpha: float, fit_intercept: bool, key: int
+    criterion: str,
+    rows: TrainingSample,
+    map_: FeatureMap,
+    alpha: float,
+    fit_intercept: bool,
+    key: int,
 ) -> tuple[FeatureMap, float, dict[str, float]]:
     """``map_`` at the best gammas for scaled rows, alpha, and the criterion's fitted attribute.
 
@@ -268,7 +273,7 @@ class _Judge:
         answer = partial(responses, map_, thetas, problem.fit_intercept)
         return self.judged.scores(answer, self.task.target.score)
 
-    def _problem(self, map_: FeatureMap, rows: Rows) -> Problem:
+    def _problem(self, map_: FeatureMap, rows: TrainingSample) -> Problem:
         return self.task.problem(rows.fit_design(map_), rows)
 
 
@@ -286,7 +291,7 @@ def _is_cheap(problem: Problem) -> bool:
 def split_key(map_: FeatureMap, random_state: RandomStateLike) -> int:
     """The number that decides which rows are held out: of the map, or of a seed if it has none."""
     if "random_state" in map_.get_params(deep=False):
-        return map_.settled()
+        return map_.fix_key()
     return key_from(random_state)
 
 

@@ -12,10 +12,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer._runtime.arrays import available_memory
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.rows import RowsByNumber
 from mercer.engines.shards import NumberedRows, gathered, moments_of, summed
-from mercer.estimators.preprocessing import Preprocessing, Rows, checked_scaler, with_resolved_gamma
+from mercer.estimators.preprocessing import (
+    Preprocessing,
+    TrainingSample,
+    checked_scaler,
+    with_resolved_gamma,
+)
 from mercer.estimators.selection import held_out
 from mercer.estimators.targets import Target
 from mercer.losses import Loss
@@ -45,7 +50,7 @@ class ShardedLeaves:
         Fitted to the rows.
     """
 
-    def __init__(self, rows: Rows, target: Target, scale: bool, is_rough: bool):
+    def __init__(self, rows: TrainingSample, target: Target, scale: bool, is_rough: bool):
         self.rows, self.target = rows, target
         X = rows.X
         far = X.data if X.index is None else X.data.taken(X.index)
@@ -82,7 +87,7 @@ class ShardedLeaves:
         """The trees to be solved, in nodes for which workers have room."""
         n, d = self.X.shape
         of_row = bytes_per_row(d, max(1, self.rows.target.size // n), self.X.dtype)
-        leaf_size = map_.shape_for(n)[0]
+        leaf_size = map_.tree_settings(n)[0]
         size = node_size(n, leaf_size)
         rooms = [room for room in self.shards.everywhere(_room) if room is not None]
         if rooms:
@@ -94,7 +99,7 @@ class ShardedLeaves:
     def scores(self, work: Forest, fraction: Any) -> list[float]:
         """Scores on held-out rows of models of the other rows, for every strength of the forest."""
         rows, target = self.rows, self.target
-        held = held_out(work.map.settled(), rows.target, rows.strata(target.strata), fraction)
+        held = held_out(work.map.fix_key(), rows.target, rows.strata(target.strata), fraction)
         fitted = np.flatnonzero(~held)
         share = len(rows) / len(fitted)  # of fewer rows, the same ridge is a larger alpha
         # Weights have mean 1 over the rows that are fitted to.
@@ -114,7 +119,7 @@ class ShardedLeaves:
                 answers = trial.answers()[:, held]
         answers = answers if rows.target.ndim == 2 else answers[:, :, 0]
         weights = None if rows.weights is None else rows.weights[held]
-        others = Rows(None, rows.target[held], weights)
+        others = TrainingSample(None, rows.target[held], weights)
         return [target.score(answer, others) for answer in answers]
 
 
@@ -122,18 +127,18 @@ class ShardedLeaves:
 
 
 def _scaled(
-    memory: Memory, number: int, shard: NumberedRows, prepare: Preprocessing, dtype: DTypeLike
+    memory: WorkerStore, number: int, shard: NumberedRows, prepare: Preprocessing, dtype: DTypeLike
 ) -> NumberedRows:
     X = prepare.scaled(shard.X) if len(shard) else shard.X
     return replace(shard, X=np.ascontiguousarray(X, dtype=dtype))
 
 
 def _with_held(
-    memory: Memory, number: int, shard: NumberedRows, held: NDArray[np.bool_], heavier: float
+    memory: WorkerStore, number: int, shard: NumberedRows, held: NDArray[np.bool_], heavier: float
 ) -> NumberedRows:
     weights = None if shard.weights is None else heavier * shard.weights
     return replace(shard, held=held, weights=weights)
 
 
-def _room(memory: Memory) -> int | None:
+def _room(memory: WorkerStore) -> int | None:
     return available_memory()

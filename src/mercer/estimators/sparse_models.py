@@ -20,7 +20,7 @@ from mercer.estimators.classification import Classification
 from mercer.estimators.machine import checked_strength, with_default_strength
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
-from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.estimators.preprocessing import Preprocessing, TrainingSample
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import held_out, split_key
 from mercer.losses import Loss
@@ -188,7 +188,7 @@ class SparseMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, listener: Listener | None, plan: FitPlan) -> None:
+    def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         map_, n_new = self._map()
         settings, width = described(map_, self.scale), rows.X.shape[1:]
         previous, start = self._previous(settings, width), None
@@ -254,7 +254,7 @@ class SparseMachine(FeatureModel):
         theta = previous._theta().astype(design.dtype)
         return Selection(previous.feature_map_, design, theta, n_drawn, [])
 
-    def _problems(self, rows: Rows, penalty: penalties.Penalty) -> partial[Problem]:
+    def _problems(self, rows: TrainingSample, penalty: penalties.Penalty) -> partial[Problem]:
         """The problem as a function of its design."""
         return partial(
             Problem,
@@ -266,7 +266,7 @@ class SparseMachine(FeatureModel):
         )
 
     def _chosen_penalty(
-        self, source: Stream, rows: Rows, search: WorkingSet, n_new: int
+        self, source: Stream, rows: TrainingSample, search: WorkingSet, n_new: int
     ) -> penalties.Penalty:
         """The penalty at a strength that is given, follows from the data, or is tried out."""
         alpha: Any = self.alpha
@@ -286,7 +286,7 @@ class SparseMachine(FeatureModel):
         return self._best_penalty(source, rows, search, n_new, strongest * _CV_ALPHAS)
 
     def _best_penalty(
-        self, source: Stream, rows: Rows, search: WorkingSet, n_new: int, alphas: NDArray
+        self, source: Stream, rows: TrainingSample, search: WorkingSet, n_new: int, alphas: NDArray
     ) -> penalties.Penalty:
         """The strength that predicts held-out rows best, along one path of warm starts."""
         key, target = split_key(source.feature_map, self.random_state), self._target

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.equations.small_ridge import kernel_ridge
 from mercer.kernels import Kernel, Laplacian
-from mercer.maps.products import Form, Groups, form_of_kernel
+from mercer.maps.products import Groups, ProductForm, form_of_kernel
 
 __all__ = ["Control", "control_of"]
 
@@ -34,7 +34,7 @@ class Control:
         found: NDArray[np.float64] = self.kernel(rows, self.centres) @ self.coef + self.mean
         return found
 
-    def form(self, groups: Groups) -> Form:
+    def form(self, groups: Groups) -> ProductForm:
         """The responses less their mean as sums of products over groups of columns."""
         form = form_of_kernel(self.kernel, self.centres, self.coef, groups)
         if form is None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer._runtime.arrays import check_memory, n_threads, row_chunks
-from mercer.maps.products import Additive, Form, Products
+from mercer.maps.products import Additive, ProductForm, Products
 
 __all__ = ["Found", "of_form"]
 
@@ -32,7 +32,12 @@ class Found:
 
 
 def of_form(
-    form: Form, rows: Any, background: Any, joint: bool, interactions: bool, n_jobs: int | None
+    form: ProductForm,
+    rows: Any,
+    background: Any,
+    joint: bool,
+    interactions: bool,
+    n_jobs: int | None,
 ) -> Found:
     """Shapley values of a form at some rows (n, p), against a background (b, p).
 

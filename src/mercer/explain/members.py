@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.explain.control import control_of
 from mercer.explain.exact import Found, of_form
-from mercer.explain.path import Path, composed_of
+from mercer.explain.path import SplitModel, composed_of
 from mercer.explain.sampled import of_function
 from mercer.maps.products import Groups
 
@@ -33,7 +33,7 @@ class Settings:
 
 
 def values_of(
-    path: Path, rows: Any, behind: Any, settings: Settings, merged: NDArray | None = None
+    path: SplitModel, rows: Any, behind: Any, settings: Settings, merged: NDArray | None = None
 ) -> Found:
     """Values (n, d, k) of all columns of a table, 0 for columns that the model does not use.
 
@@ -64,7 +64,9 @@ def values_of(
     return _spread_out(found, np.array(players, dtype=np.int64), path.n_inputs)
 
 
-def _estimated(path: Path, rows: Any, behind: Any, groups: Groups, settings: Settings) -> Found:
+def _estimated(
+    path: SplitModel, rows: Any, behind: Any, groups: Groups, settings: Settings
+) -> Found:
     """Estimates of the machine less its control, and the exact values of the control."""
     respond, composed = path.respond(), composed_of(rows, behind, groups)
     sizes = rows.shape[0], behind.shape[0], len(groups)
@@ -114,7 +116,9 @@ def mean_sizes(model: Any) -> NDArray[np.float64]:
         merged[np.argsort(-model.input_shares_, kind="stable")[_APART:]] = True
     paths = [
         (share, path, path.treated(kept, after=1))
-        for share, path, kept in ((s, Path.of(member, n_inputs), k) for s, member, k in members)
+        for share, path, kept in (
+            (s, SplitModel.of(member, n_inputs), k) for s, member, k in members
+        )
     ]
     is_exact = all(path.form(path.groups(), behind) is not None for _, path, behind in paths)
     total: Any = 0.0

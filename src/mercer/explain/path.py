@@ -26,12 +26,12 @@ from mercer.estimators.dual import DualKernelSVC
 from mercer.estimators.inputs import MATRIX, NUMBERS
 from mercer.estimators.preprocessing import Preprocessing
 from mercer.estimators.scales import GradientScaler
-from mercer.maps.products import Form, Groups, form_of_kernel
+from mercer.maps.products import Groups, ProductForm, form_of_kernel
 from mercer.preparation import TablePreparer, checked_table
 from mercer.preparation.frames import frame_of
 from mercer.preparation.label_parts import with_labels_apart
 
-__all__ = ["Path", "composed_of"]
+__all__ = ["SplitModel", "composed_of"]
 
 _METHODS = ("decision_function", "predict_proba", "predict")
 
@@ -46,7 +46,7 @@ _BY_COLUMN = (
 
 
 @dataclass(frozen=True)
-class Path:
+class SplitModel:
     """A fitted model cut in two: transformers that keep columns apart, and the rest."""
 
     n_inputs: int  # columns of the table
@@ -56,7 +56,7 @@ class Path:
     machine: Any
 
     @classmethod
-    def of(cls, model: Any, n_inputs: int) -> Path:
+    def of(cls, model: Any, n_inputs: int) -> SplitModel:
         """The path through a fitted model for tables of ``n_inputs`` columns."""
         steps, machine = [], model
         if isinstance(model, Pipeline):
@@ -105,7 +105,7 @@ class Path:
             table = Preprocessing.of(self.machine).scaled(table)
         return table
 
-    def labels_apart(self) -> Path:
+    def labels_apart(self) -> SplitModel:
         """The path on which unknown labels are a category of their own, far from all others."""
         steps = [with_labels_apart(s) if isinstance(s, TablePreparer) else s for s in self.steps]
         return replace(self, steps=steps)
@@ -138,7 +138,7 @@ class Path:
             return None
         return rows[np.unique(np.linspace(0, rows.shape[0] - 1, count).astype(np.int64))]
 
-    def form(self, groups: Groups, background: Any) -> tuple[Form, NDArray] | None:
+    def form(self, groups: Groups, background: Any) -> tuple[ProductForm, NDArray] | None:
         """The machine as a sum of products of treated columns, and its intercept (k,)."""
         if not self.is_inner:
             return None

@@ -13,7 +13,7 @@ from mercer._runtime.messages import shown
 from mercer._runtime.validation import flag, name_from, positive_integer, positive_number
 from mercer.explain.exact import Found
 from mercer.explain.members import Settings, values_of
-from mercer.explain.path import Path
+from mercer.explain.path import SplitModel
 from mercer.explain.values import ShapleyValues
 
 __all__ = ["shapley_values"]
@@ -129,7 +129,7 @@ def shapley_values(
         )
     names = getattr(model, "feature_names_in_", None)
     found = [
-        (share, _of_member(Path.of(member, n_inputs), X, background, kept, names, settings))
+        (share, _of_member(SplitModel.of(member, n_inputs), X, background, kept, names, settings))
         for share, member, kept in members
     ]
     values, base, variances = (
@@ -161,14 +161,14 @@ def _members(model: Any) -> tuple[list[tuple[float, Any, Any]], str]:
 
 
 def _of_member(
-    path: Path, X: Any, background: Any, kept: Any, names: Any, settings: Settings
+    path: SplitModel, X: Any, background: Any, kept: Any, names: Any, settings: Settings
 ) -> Found:
     path.check()
     rows = path.treated(path.table(X, names))
     return values_of(path, rows, _background_of(path, background, kept, names), settings)
 
 
-def _background_of(path: Path, background: Any, kept: Any, names: Any) -> Any:
+def _background_of(path: SplitModel, background: Any, kept: Any, names: Any) -> Any:
     if background is None:
         behind = path.kept_rows(_BACKGROUND) if kept is None else path.treated(kept, after=1)
         if behind is None:

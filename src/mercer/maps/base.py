@@ -17,19 +17,19 @@ from mercer._runtime.arrays import Matrix, available_memory, check_memory, is_li
 from mercer._runtime.devices import Device
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.rows import Data, PreparedRows, is_large
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import State
 from mercer._runtime.validation import FLOATS, column_indices, float_type, is_plain
 from mercer.designs import Dense, Design, Lazy
 from mercer.designs.tensors import CheckedOnDevice
-from mercer.maps.drawn import LAST_KEY, Memory
-from mercer.maps.products import Form, Groups
+from mercer.maps.drawn import LAST_KEY, DrawCache
+from mercer.maps.products import Groups, ProductForm
 from mercer.maps.stated import StatesKernel
 
 __all__ = ["FeatureMap"]
 
 
-class _Draws(Memory):
+class _Draws(DrawCache):
     """The random numbers, from this setting, that a map shares with copies at other scales."""
 
     def __init__(self, random_state: RandomStateLike, key: int):
@@ -159,7 +159,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         self._check_fitted()
         if sparse.issparse(X):
-            X = sound(X)
+            X = canonical_csr(X)
         elif not isinstance(X, (np.ndarray, PreparedRows)) or not X.ndim:
             X = self._checked(X, reset=False)  # into an array, whose rows can be taken by pieces
         for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
@@ -189,7 +189,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
             holds a second X.
         """
         if prepare is not None:
-            X = sound(X)
+            X = canonical_csr(X)
             X = PreparedRows(X, prepare) if is_large(X) else prepare(X)
         return self._fit_design(self._taken(X, reset=True))
 
@@ -200,7 +200,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         return float(np.dtype(dtype).itemsize) * (self.n_features_in_ + self.n_features_out_)
 
-    def settled(self) -> int:
+    def fix_key(self) -> int:
         """The key of one realisation for all fits from now on, until ``random_state`` changes."""
         if not self._is_settled():
             key = self.key_ if hasattr(self, "key_") else key_from(self.random_state)
@@ -238,7 +238,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self._check_fitted()
         return self, coef
 
-    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> Form | None:
+    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> ProductForm | None:
         """``transform(rows) @ coef`` as a sum of products over groups of columns.
 
         Parameters
@@ -337,12 +337,12 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _forget(self) -> None:
         super()._forget()
-        self._memory = Memory()
+        self._memory = DrawCache()
 
     def _remembered(self, description: Any, draw: Callable[[], Any], kind: str = "all") -> Any:
         """``draw()``, called once while what is drawn follows from the same things."""
-        if not isinstance(vars(self).get("_memory"), Memory):
-            self._memory = Memory()
+        if not isinstance(vars(self).get("_memory"), DrawCache):
+            self._memory = DrawCache()
         return self._memory.remembered(description, draw, kind)
 
     def _check_state(self) -> None:
@@ -369,7 +369,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = {name: value for name, value in state.items() if name != "_memory"}
-        self._memory = Memory()
+        self._memory = DrawCache()
         super().__setstate__(state)
 
     def _whole(self, X: Data) -> Matrix:
@@ -385,7 +385,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _checked(self, X: Any, reset: bool) -> Matrix:
         if not reset and is_plain(X, self):
             return X
-        X = sound(X)
+        X = canonical_csr(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
 
     def _resolved_kernel(self, X: Data) -> kernels.Kernel:

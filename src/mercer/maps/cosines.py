@@ -18,7 +18,7 @@ from mercer._runtime.validation import column_indices, flag, name_from, positive
 from mercer.designs import Design
 from mercer.kernels import Kernel
 from mercer.maps.members import Endless
-from mercer.maps.products import Form, Groups, form_of_cosines
+from mercer.maps.products import Groups, ProductForm, form_of_cosines
 
 __all__ = ["CosineMap"]
 
@@ -110,7 +110,7 @@ class CosineMap(Endless):
     def _device_for(self, X: Data) -> Device | None:
         return None if is_sparse(X) else device_in_force()
 
-    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> Form:
+    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> ProductForm:
         frequencies = self._frequencies(places // self._per_stream)
         phases = self._phases_of_columns(places)
         return form_of_cosines(frequencies, phases, self._amplitude * coef, groups)

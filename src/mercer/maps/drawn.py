@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LAST_KEY", "Memory"]
+__all__ = ["LAST_KEY", "DrawCache"]
 
 LAST_KEY = 2**64 - 1
 
 
-class Memory:
+class DrawCache:
     """The values of each kind that were made last, and what they were made from."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from mercer._runtime.arrays import Matrix
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer.designs import Dense, Design, Sparse
 from mercer.maps.base import FeatureMap
-from mercer.maps.products import Form, Groups, linear_form
+from mercer.maps.products import Groups, ProductForm, linear_form
 
 __all__ = ["IdentityMap"]
 
@@ -47,7 +47,7 @@ class IdentityMap(OneToOneFeatureMixin, FeatureMap):
     def n_features_out_(self) -> int:  # type: ignore[override]
         return self.n_features_in_
 
-    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> Form:
+    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> ProductForm:
         return linear_form(coef, groups)
 
     def _transform(self, X: Matrix) -> Matrix:

@@ -128,9 +128,9 @@ default="laplacian"
         return other
 
     def fitted_to(self, landmarks: Matrix, partition: Partition, members: Members) -> LocalKernel:
-        """A fitted copy whose trees were grown elsewhere, from ``settled()`` and their numbers."""
+        """A fitted copy whose trees were grown elsewhere, from ``fix_key()`` and their numbers."""
         other = LocalKernel(**self.get_params())
-        other.key_, other.n_features_in_ = self.settled(), landmarks.shape[1]
+        other.key_, other.n_features_in_ = self.fix_key(), landmarks.shape[1]
         other.kernel_ = self.stated_kernel()
         other.landmarks_, other.partition_, other.members_ = landmarks, partition, members
         return other
@@ -157,10 +157,10 @@ default="laplacian"
 
     def expected_members(self, n: int) -> float:
         """About how many rows the leaves of all trees would have together, fitted to n rows."""
-        leaf_size, n_trees, overlap = self.shape_for(n)
+        leaf_size, n_trees, overlap = self.tree_settings(n)
         return n * n_trees * expected_growth(n, leaf_size, overlap)
 
-    def shape_for(self, n: int) -> tuple[int, int, float]:
+    def tree_settings(self, n: int) -> tuple[int, int, float]:
         """Size of the leaves, number of the trees and overlap for n rows, if they make sense."""
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
@@ -187,7 +187,7 @@ default="laplacian"
 
     def _fit(self, X: Data) -> None:
         n_threads(self.n_jobs)
-        shape = self.shape_for(X.shape[0])
+        shape = self.tree_settings(X.shape[0])
         check_memory(
             16.0 * self.expected_members(X.shape[0]),
             f"n_trees={self.n_trees} with overlap={shape[2]:.3g} of {X.shape[0]} rows",

@@ -14,7 +14,7 @@ from mercer._runtime.state import State
 from mercer._runtime.validation import column_indices, float_type
 from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
-from mercer.maps.products import Form, Groups
+from mercer.maps.products import Groups, ProductForm
 
 __all__ = ["Endless", "Excerpt", "FeatureSequence", "Members", "feature_sequence"]
 
@@ -88,10 +88,12 @@ class Endless(FeatureSequence):
     n_components: int
     _scale_: bool
 
-    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> Form | None:
+    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> ProductForm | None:
         return self._form_at(np.arange(self.n_features_out_), coef, groups)
 
-    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> Form | None:
+    def _form_at(
+        self, places: NDArray[np.int64], coef: NDArray, groups: Groups
+    ) -> ProductForm | None:
         """``product_form`` of the features at some places of the sequence."""
         return None
 
@@ -175,7 +177,7 @@ class Members(Excerpt):
     def stream(self, X: Matrix, first: int, count: int) -> tuple[FeatureSequence, Design]:
         return self.base_.stream(X, first, count)
 
-    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> Form | None:
+    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> ProductForm | None:
         return self.base_._form_at(self._places, coef, groups)
 
     def excerpt(self, columns: ArrayLike) -> Members:

@@ -26,7 +26,7 @@ from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
 from mercer.maps.landmarks import wide
-from mercer.maps.products import Form, Groups, form_of_kernel
+from mercer.maps.products import Groups, ProductForm, form_of_kernel
 
 __all__ = ["Nystroem"]
 
@@ -192,7 +192,7 @@ default="gaussian"
         identity = np.eye(simpler.n_features_out_, dtype=coef.dtype)
         return simpler, identity if weights.ndim == 2 else identity[0]
 
-    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> Form | None:
+    def product_form(self, coef: NDArray, groups: Groups, background: Matrix) -> ProductForm | None:
         if self.normalization_ is not None:
             coef = self.normalization_ @ coef
         return form_of_kernel(self.kernel_, self.landmarks_, coef, groups)

@@ -15,8 +15,8 @@ from mercer.kernels import Kernel, Linear, Scaled, Sum, Times
 
 __all__ = [
     "Additive",
-    "Form",
     "Groups",
+    "ProductForm",
     "Products",
     "form_of_boxes",
     "form_of_cosines",
@@ -56,7 +56,7 @@ class Additive:
     parts: Callable[[Any], NDArray[np.float64]]
 
 
-Form: TypeAlias = list[Products] | Additive
+ProductForm: TypeAlias = list[Products] | Additive
 
 
 def linear_form(weights: NDArray, groups: Groups) -> Additive:
@@ -72,7 +72,9 @@ def linear_form(weights: NDArray, groups: Groups) -> Additive:
 # -- kernels at landmarks --------------------------------------------------------------------------
 
 
-def form_of_kernel(kernel: Kernel, landmarks: Any, coef: NDArray, groups: Groups) -> Form | None:
+def form_of_kernel(
+    kernel: Kernel, landmarks: Any, coef: NDArray, groups: Groups
+) -> ProductForm | None:
     """The form of ``kernel(rows, landmarks) @ coef``, for coef (m, k).
 
     None for kernels that are no sums of products over inputs, such as those of the Euclidean
@@ -138,7 +140,7 @@ def form_of_cosines(
     phases: NDArray[np.float64],
     coef: NDArray,
     groups: Groups,
-) -> Form:
+) -> ProductForm:
     """The form of ``cos(rows @ frequencies.T + phases) @ coef``: real parts of ``exp(i w.x)``."""
     turned = np.exp(1j * phases)[:, None] * coef
 
@@ -158,7 +160,7 @@ def form_of_boxes(
     intervals: Callable[[NDArray, NDArray[np.int64]], NDArray[np.float64]],
     coef: NDArray,
     groups: Groups,
-) -> Form | None:
+) -> ProductForm | None:
     """The form of random bins: a row is in a box where it is in an interval of every input.
 
     Parameters

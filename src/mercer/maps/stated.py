@@ -21,7 +21,7 @@ _TOO_MANY = 2**31  # number of features above which an argument is surely a mist
 class StatesKernel(BaseEstimator):
     """A base of maps: the kernel that the settings ``kernel`` and ``gamma`` name, if there are any.
 
-    A subclass with a ``random_state`` says ``settled()`` and keeps ``_draws``.
+    A subclass with a ``random_state`` says ``fix_key()`` and keeps ``_draws``.
     """
 
     def with_gamma(self, gamma: Gamma) -> Self:
@@ -56,7 +56,7 @@ class StatesKernel(BaseEstimator):
             raise ValueError(f"gamma must be left out for {stated}, which has no scale.")
         copy = clone(self)._state_gamma(gamma)
         if "random_state" in self.get_params(deep=False):
-            self.settled()
+            self.fix_key()
             copy.random_state = self.random_state  # the generator itself, not a copy of it
             copy._draws = self._draws
         return copy

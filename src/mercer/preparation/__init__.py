@@ -1,13 +1,13 @@
 """From raw tables to numbers that kernels can compare."""
 
-from mercer.preparation.columns import Columns, checked_table, column_names, read
+from mercer.preparation.columns import TableColumns, checked_table, column_names, read
 from mercer.preparation.display import TellsColumns
 from mercer.preparation.frames import rows_of
 from mercer.preparation.label_parts import label_ways
 from mercer.preparation.preparer import TablePreparer, treated
 
 __all__ = [
-    "Columns",
+    "TableColumns",
     "TablePreparer",
     "TellsColumns",
     "checked_table",

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_array, validate_data
 from mercer._runtime.messages import shown, too_large
 from mercer._runtime.numerals import warn_of_thousands
 from mercer._runtime.rows import FarRows
-from mercer._runtime.sparse import floats_of, sound
+from mercer._runtime.sparse import canonical_csr, floats_of
 from mercer._runtime.validation import is_plain
 from mercer.preparation.frames import frame_of, in_order
 from mercer.preparation.recognition import (
@@ -33,7 +33,7 @@ from mercer.preparation.recognition import (
     unit_of,
 )
 
-__all__ = ["Columns", "Labels", "Reading", "checked_table", "column_names", "read"]
+__all__ = ["Labels", "Reading", "TableColumns", "checked_table", "column_names", "read"]
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
 _MOST_DIGITS = 10**4000  # Python refuses to write whole numbers of more than 4300 digits
@@ -63,7 +63,7 @@ class Labels:
 
 
 @dataclass
-class Columns:
+class TableColumns:
     """The columns of a table by kind; labels and dates have their places in it."""
 
     names: list[str]  # of all columns of the table
@@ -114,7 +114,7 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     if kind in "OUSMm" and not sparse.issparse(X):
         validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         return np.asarray(X)
-    X = sound(X)
+    X = canonical_csr(X)
     return validate_data(
         estimator,
         X,
@@ -133,7 +133,7 @@ def column_names(X: Any) -> list[str]:
     return [str(name) for name in X.columns] if is_frame else [f"x{j}" for j in range(X.shape[1])]
 
 
-def read(X: Any, names: list[str], like: Reading | None = None) -> Columns:
+def read(X: Any, names: list[str], like: Reading | None = None) -> TableColumns:
     """The columns of a frame or of an array, each as the kind it is or, where given, has to be.
 
     ``names`` are what messages call the columns, ``like`` is how the table was read when it was met
@@ -141,9 +141,9 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> Columns:
     """
     all_numbers = like is None or all(kind == "number" for kind in like.kinds)
     if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
-        return Columns(names, _floats(X), np.arange(X.shape[1]))
+        return TableColumns(names, _floats(X), np.arange(X.shape[1]))
     numbers, places = [], []
-    columns = Columns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
+    columns = TableColumns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
         value, is_text = _as_numbers_or_more(column, names[place])
         if like is not None:

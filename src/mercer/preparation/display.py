@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.preparation.columns import Columns
+from mercer.preparation.columns import TableColumns
 
 __all__ = ["TellsColumns", "left_out", "reasons", "table_of_columns"]
 
@@ -94,7 +94,7 @@ def table_of_columns(
     return {heading: np.array(values, dtype=object) for heading, values in found.items()}
 
 
-def reasons(out: NDArray, columns: Columns, origins: NDArray, kept: NDArray) -> list[str]:
+def reasons(out: NDArray, columns: TableColumns, origins: NDArray, kept: NDArray) -> list[str]:
     """Reason why each input column is left out of ``out`` (n, m), from ``origins``; or ""."""
     varies = out.min(axis=0) < out.max(axis=0)
     told = []
@@ -115,7 +115,7 @@ def reasons(out: NDArray, columns: Columns, origins: NDArray, kept: NDArray) -> 
     return told
 
 
-def _is_empty(columns: Columns, place: int) -> bool:
+def _is_empty(columns: TableColumns, place: int) -> bool:
     """True if a column has no cell that holds something."""
     if place in columns.labels:
         return bool((columns.labels[place].codes < 0).all())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.rows import FarRows, PreparedRows
-from mercer.preparation.columns import Columns, read
+from mercer.preparation.columns import TableColumns, read
 from mercer.preparation.label_parts import SampledLabels, Several
 from mercer.preparation.labels import TargetCodes
 from mercer.preparation.pieces import sampled
@@ -47,7 +47,7 @@ def fitted_to_far(
 
 
 def _with_all_labels(
-    columns: Columns, X: FarRows, rows: NDArray[np.int64], beside: list[Any]
+    columns: TableColumns, X: FarRows, rows: NDArray[np.int64], beside: list[Any]
 ) -> None:
     """Put labels of all rows beside a sample's, except texts of words, which are long."""
     some = columns.labels

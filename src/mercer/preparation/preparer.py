@@ -18,7 +18,7 @@ from mercer._runtime.rows import FarRows, PreparedRows
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import check_weights, flag, group_codes, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
-from mercer.preparation.columns import Columns, Reading, checked_table, read
+from mercer.preparation.columns import Reading, TableColumns, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
@@ -267,7 +267,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _transformed(self, X: Any) -> NDArray:
         return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
 
-    def _transform_columns(self, columns: Columns) -> NDArray:
+    def _transform_columns(self, columns: TableColumns) -> NDArray:
         """Transform columns that are read and checked."""
         pieces = [self.numbers_.transform(self._block(columns))]
         for place, part in self.parts_:
@@ -337,7 +337,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
     def _fit_columns(
         self,
-        columns: Columns,
+        columns: TableColumns,
         y: Any,
         weights: NDArray | None = None,
         groups: NDArray | None = None,
@@ -363,7 +363,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return by_pieces(X, self._transformed)
 
     def _fit_pieces(
-        self, columns: Columns, y: Any, weights: NDArray | None, groups: NDArray | None
+        self, columns: TableColumns, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> list[NDArray]:
         few = few_integers(columns.places, columns.numbers, self.max_integers)
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
@@ -442,7 +442,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _places(self, kind: str) -> list[int]:
         return [place for place, found_kind in enumerate(self.kinds_) if found_kind == kind]
 
-    def _block(self, columns: Columns) -> NDArray:
+    def _block(self, columns: TableColumns) -> NDArray:
         """The numbers that are treated as such, then the days of the dates."""
         dates = self._places("date")
         plain = self._number_places_[: len(self._number_places_) - len(dates)]
@@ -460,7 +460,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return block
 
     @staticmethod
-    def _of(columns: Columns, place: int, part: Any) -> Any:
+    def _of(columns: TableColumns, place: int, part: Any) -> Any:
         """The values that a part transforms."""
         if isinstance(part, Values):
             return columns.numbers[:, int(np.flatnonzero(columns.places == place)[0])]
@@ -476,7 +476,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _in_dtype(self, X: Any) -> Any:
         return X if self._dtype_ is None else X.astype(self._dtype_, copy=False)
 
-    def _finished(self, out: NDArray, columns: Columns) -> NDArray:
+    def _finished(self, out: NDArray, columns: TableColumns) -> NDArray:
         short = columns.numbers.dtype == np.float32 and not columns.dates
         dtype = np.dtype(self._dtype_ or ("float32" if short else "float64"))
         return np.ascontiguousarray(out if self._kept_.all() else out[:, self._kept_], dtype=dtype)
@@ -484,8 +484,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
 def treated(
     preparer: TablePreparer,
-    fitted: Columns,
-    others: Columns,
+    fitted: TableColumns,
+    others: TableColumns,
     y: Any,
     weights: NDArray | None = None,
     groups: NDArray | None = None,

@@ -20,7 +20,7 @@ from mercer._runtime.arrays import check_memory, format_bytes
 from mercer._runtime.random import Slot, distinct
 from mercer._runtime.threads import blas_threads
 from mercer.engines.engine import Engine
-from mercer.engines.memory import Memory
+from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows, Shard
 from mercer.losses import Loss
 from mercer.maps.base import responses
@@ -270,8 +270,8 @@ class Forest:
 
     def __post_init__(self) -> None:
         self.n = self.rows.shape[0] if self.fitted is None else len(self.fitted)
-        self.leaf_size, self.n_trees, self.overlap = self.map.shape_for(self.n)
-        self.key = self.map.settled()
+        self.leaf_size, self.n_trees, self.overlap = self.map.tree_settings(self.n)
+        self.key = self.map.fix_key()
         self.tree: list[Partition] = []  # parts of the tree at work
         self.held: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         self.means: dict[int, tuple[int, NDArray]] = {}  # of the nodes of the tree at work
@@ -413,7 +413,7 @@ class _Split:
     top: Partition
     threads: int | None
 
-    def __call__(self, memory: Memory, number: int, shard: NumberedRows) -> list[Node]:
+    def __call__(self, memory: WorkerStore, number: int, shard: NumberedRows) -> list[Node]:
         nodes = [_piece(shard, np.arange(0), np.ones(0))] * self.top.n_leaves
         if len(shard):
             for route in self.top.routes(shard.X, self.threads):
@@ -441,7 +441,9 @@ def _join(*pieces: Node) -> Node:
     return Node(*joined)
 
 
-def _solve(memory: Memory, number: int, node: Node, plan: _Plan, tree: int, place: int) -> Part:
+def _solve(
+    memory: WorkerStore, number: int, node: Node, plan: _Plan, tree: int, place: int
+) -> Part:
     """Grow the part of a tree below a node, and solve its leaves."""
     check_memory(
         len(node) * plan.of_row,
@@ -482,6 +484,6 @@ def _solve(memory: Memory, number: int, node: Node, plan: _Plan, tree: int, plac
     )
 
 
-def _mean(memory: Memory, number: int, node: Node) -> tuple[int, NDArray[np.float64]]:
+def _mean(memory: WorkerStore, number: int, node: Node) -> tuple[int, NDArray[np.float64]]:
     """The number of a row of a node, and the mean target of all."""
     return int(node.numbers[0]), np.average(node.target, axis=0, weights=node.weights)

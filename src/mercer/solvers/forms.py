@@ -14,7 +14,7 @@ from mercer.maps import FeatureMap
 from mercer.penalties import L2, Penalty, RKHSNorm
 from mercer.solvers.row_newton import suits_rows
 
-__all__ = ["best_form", "in_span"]
+__all__ = ["choose_whitening", "with_function_norm"]
 
 # Landmarks up to which whitening saves time in total: the eigenvectors take about ten times the
 # flops of a Cholesky factor.
@@ -23,7 +23,7 @@ _WHITENED = 5000
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 
 
-def best_form(
+def choose_whitening(
     map_: FeatureMap,
     solver: str | solvers.Solver,
     n_samples: int,
@@ -66,7 +66,9 @@ def best_form(
     return map_.set_params(whiten=False)
 
 
-def in_span(design: Design, penalty: Penalty, is_ridge: bool, loss: Loss) -> tuple[Design, Penalty]:
+def with_function_norm(
+    design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
+) -> tuple[Design, Penalty]:
     """A design as solvers take it, with the penalty on the squared norm of the function.
 
     Solvers of linear equations, and Newton's method by rows, take kernel columns as they are and

@@ -75,7 +75,7 @@ def solve_through_files(
     weights = None if weights is None else weights / np.mean(weights)
     k = target.shape[1]
     of_row = bytes_per_row(d, k, X.dtype)
-    size = most_rows(max(0.0, memory), of_row, map_.shape_for(n)[0], "there are")
+    size = most_rows(max(0.0, memory), of_row, map_.tree_settings(n)[0], "there are")
     # The files are gone with the folder, on systems that let them be read while they are mapped.
     with tempfile.TemporaryDirectory(prefix="mercer-", ignore_cleanup_errors=True) as name:
         folder, piece = Path(name), _PIECES * (X.dtype.itemsize * d + 8 * k + 16)

@@ -16,7 +16,7 @@ from mercer import maps
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.validation import matrix, positive_integer
 from mercer.designs import Design
-from mercer.explain.path import Path
+from mercer.explain.path import SplitModel
 from mercer.preparation import TablePreparer
 from mercer.preparation.frames import frame_of
 
@@ -265,7 +265,7 @@ def drift_test(model: Any, X: Any, **settings: Any) -> TestResult:
     check_is_fitted(model)
     members = getattr(model, "explained_members", lambda: ([(1.0, model, None)], ""))()[0]
     _, member, kept = members[0]
-    path = Path.of(member, model.n_features_in_)
+    path = SplitModel.of(member, model.n_features_in_)
     behind = path.kept_rows(_KEPT) if kept is None else path.treated(kept, after=1)
     if behind is None:
         raise ValueError(

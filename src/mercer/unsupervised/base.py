@@ -18,7 +18,7 @@ from mercer import maps
 from mercer._runtime.arrays import check_memory
 from mercer._runtime.progress import CallbackSupportMixin
 from mercer._runtime.random import RandomStateLike, key_from
-from mercer._runtime.sparse import sound
+from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
 from mercer._runtime.validation import check_weights, counted, flag, positive_integer
 from mercer.designs import Design
@@ -99,7 +99,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
     def _checked(self, X: Any, reset: bool) -> Any:
         if self._takes_texts():
             return checked_texts(X)
-        X = sound(X)
+        X = canonical_csr(X)
         with naming_remedy(self, X):
             return validate_data(
                 self, X, accept_sparse="csr", dtype=float_types(X), order="C", reset=reset

@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer._runtime.devices import Device, exact_float32
 
-__all__ = ["KernelOf", "Rows", "prepared_rows", "tile"]
+__all__ = ["DeviceRows", "KernelOf", "prepared_rows", "tile"]
 
 _TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
 
@@ -43,7 +43,7 @@ class KernelOf:
 
 
 @dataclass(frozen=True)
-class Rows:
+class DeviceRows:
     """Rows (m, d) on a device.
 
     ``given`` are those as they came, ``scaled`` the same after centre and scale, and ``squares``
@@ -54,28 +54,28 @@ class Rows:
     scaled: Any = None
     squares: Any = None
 
-    def __getitem__(self, rows: Any) -> Rows:
+    def __getitem__(self, rows: Any) -> DeviceRows:
         if self.scaled is None:
-            return Rows(self.given[rows])
-        return Rows(self.given[rows], self.scaled[rows], self.squares[rows])
+            return DeviceRows(self.given[rows])
+        return DeviceRows(self.given[rows], self.scaled[rows], self.squares[rows])
 
     def __len__(self) -> int:
         return int(self.given.shape[0])
 
 
-def prepared_rows(kernel: KernelOf, given: Any) -> Rows:
+def prepared_rows(kernel: KernelOf, given: Any) -> DeviceRows:
     """Rows (m, d) as ``tile`` takes them; a ValueError if squared distances would overflow."""
     if kernel.is_direct:
-        return Rows(given)
+        return DeviceRows(given)
     scaled = ((given.double() - kernel.centre) * kernel.scale).to(given.dtype)
     squares = scaled.square().sum(dim=1)
     most = float(np.finfo(str(given.dtype).removeprefix("torch.")).max) / 8
     if not bool((squares <= most).all()):
         raise ValueError(_TOO_LARGE)
-    return Rows(given, scaled, squares)
+    return DeviceRows(given, scaled, squares)
 
 
-def tile(device: Device, kernel: KernelOf, left: Rows, right: Rows) -> Any:
+def tile(device: Device, kernel: KernelOf, left: DeviceRows, right: DeviceRows) -> Any:
     """The kernel of rows (a, d) against others (b, d): a tensor (a, b) of their dtype."""
     if kernel.is_direct:
         return _of_differences(device.torch, kernel, left.given, right.given)
@@ -100,7 +100,7 @@ def _of_differences(torch: Any, kernel: KernelOf, x: Any, y: Any) -> Any:
     return sums if kernel.name == "cityblock" else sums.neg_().exp_()
 
 
-def _squared_distances(torch: Any, kernel: KernelOf, left: Rows, right: Rows) -> Any:
+def _squared_distances(torch: Any, kernel: KernelOf, left: DeviceRows, right: DeviceRows) -> Any:
     both = left.squares[:, None] + right.squares[None, :]
     with exact_float32(torch):
         squares = torch.addmm(both, left.scaled, right.scaled.T, alpha=-2.0)

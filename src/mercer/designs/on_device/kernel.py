@@ -14,7 +14,7 @@ from mercer._runtime.device_arrays import like_kind
 from mercer._runtime.devices import Device, exact_float32
 from mercer._runtime.rows import PreparedRows
 from mercer.designs.kernel import KernelColumns, column_numbers
-from mercer.designs.on_device.entries import KernelOf, Rows, prepared_rows, tile
+from mercer.designs.on_device.entries import DeviceRows, KernelOf, prepared_rows, tile
 from mercer.designs.on_device.pieces import sent_ahead
 
 __all__ = ["DeviceKernel", "DeviceMatrix"]
@@ -60,7 +60,7 @@ class DeviceKernel(KernelColumns):
         for rows in row_chunks(len(self._right), 8.0 * len(scale)):
             centre += self._right[rows].sum(axis=0, dtype=np.float64) / max(1, len(self._right))
         self._kernel_of = KernelOf(name, parameter, device.array(scale), device.array(centre))
-        self._resident: dict[int, Rows] = {}
+        self._resident: dict[int, DeviceRows] = {}
 
     def _of(self, left: PreparedRows, right: PreparedRows) -> DeviceKernel:
         other = object.__new__(DeviceKernel)
@@ -90,12 +90,12 @@ class DeviceKernel(KernelColumns):
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _rows(self, rows: PreparedRows, part: slice) -> Rows:
+    def _rows(self, rows: PreparedRows, part: slice) -> DeviceRows:
         """Some rows on the device, of all of them where these stay there."""
         every = self._all_rows(rows)
         return self._sent(rows[part]) if every is None else every[part]
 
-    def _pieces(self, rows: PreparedRows, parts: list[slice]) -> Iterator[tuple[slice, Rows]]:
+    def _pieces(self, rows: PreparedRows, parts: list[slice]) -> Iterator[tuple[slice, DeviceRows]]:
         """Parts of some rows on the device, in turn, sent ahead where they do not stay there."""
         every = self._all_rows(rows)
         if every is not None:
@@ -105,7 +105,7 @@ class DeviceKernel(KernelColumns):
         for part, sent in zip(parts, sent_ahead(self.device, pieces), strict=True):
             yield part, prepared_rows(self._kernel_of, sent)
 
-    def _all_rows(self, rows: PreparedRows) -> Rows | None:
+    def _all_rows(self, rows: PreparedRows) -> DeviceRows | None:
         """All of some rows on the device, where they fit, and stay there."""
         if id(rows) not in self._resident:
             free = self.device.free_memory()
@@ -117,7 +117,7 @@ class DeviceKernel(KernelColumns):
             self._resident[id(rows)] = _joined(self.device.torch, pieces)
         return self._resident[id(rows)]
 
-    def _sent(self, rows: Any) -> Rows:
+    def _sent(self, rows: Any) -> DeviceRows:
         return prepared_rows(self._kernel_of, self.device.array(rows, self.dtype))
 
     def _side(self) -> int:
@@ -310,15 +310,15 @@ class _TensorRows:
         return len(self.tensor)
 
 
-def _joined(torch: Any, pieces: list[Rows]) -> Rows:
+def _joined(torch: Any, pieces: list[DeviceRows]) -> DeviceRows:
     """Rows below each other."""
     if len(pieces) == 1:
         return pieces[0]
     given = torch.cat([piece.given for piece in pieces])
     if pieces[0].scaled is None:
-        return Rows(given)
+        return DeviceRows(given)
     scaled = torch.cat([piece.scaled for piece in pieces])
-    return Rows(given, scaled, torch.cat([piece.squares for piece in pieces]))
+    return DeviceRows(given, scaled, torch.cat([piece.squares for piece in pieces]))
 
 
 def _times(torch: Any, entries: Any, w: Any) -> Any:

@@ -12,7 +12,7 @@ from mercer._runtime.arrays import row_chunks
 from mercer._runtime.devices import Device, exact_float32
 from mercer._runtime.rows import PreparedRows
 from mercer.designs.kernel_rows import in_core
-from mercer.designs.on_device.entries import KernelOf, Rows, prepared_rows, tile
+from mercer.designs.on_device.entries import DeviceRows, KernelOf, prepared_rows, tile
 from mercer.kernels import Kernel
 
 __all__ = ["kernel_on", "leaf_products", "rows_on"]
@@ -33,7 +33,7 @@ def kernel_on(device: Device, kernel: Kernel, X: Any) -> KernelOf:
     return KernelOf(name, parameter, device.array(scale), device.array(centre))
 
 
-def rows_on(device: Device, kernel: KernelOf, X: NDArray) -> Rows:
+def rows_on(device: Device, kernel: KernelOf, X: NDArray) -> DeviceRows:
     """Rows (n, d) on the device, as ``tile`` takes them."""
     return prepared_rows(kernel, device.array(X))
 

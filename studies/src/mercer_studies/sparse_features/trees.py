@@ -25,7 +25,7 @@ from mercer.kernels.distances import blocks, distances, scaled
 from mercer.kernels.ensembles import _counted, _numbers, _per_input
 from mercer.maps._documentation import SIGNS
 from mercer.maps.ensembles import Cuts, Signs
-from mercer.maps.products import Form, Groups, Products
+from mercer.maps.products import Groups, ProductForm, Products
 
 _TEXTS = SIGNS | entries(
     """
@@ -201,7 +201,7 @@ class _Trees(Signs):
     def _depths(self, streams: Streams) -> NDArray[np.int64]:
         raise NotImplementedError
 
-    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> Form:
+    def _form_at(self, places: NDArray[np.int64], coef: NDArray, groups: Groups) -> ProductForm:
         depths, inputs, thresholds = self.parameters(places)
         return form_of_signs(inputs, thresholds, depths, self._entry * coef, groups)
 
@@ -398,7 +398,7 @@ def form_of_signs(
     depths: NDArray[np.int64],
     coef: NDArray,
     groups: Groups,
-) -> Form:
+) -> ProductForm:
     """The form of random trees: products of -1 for every threshold that a row is below.
 
     Feature i compares ``depths[i]`` inputs with thresholds, the first of ``inputs[i]`` and
