@@ -22,6 +22,7 @@ __all__ = ["Binned", "BlockWeights"]
 _BLOCK = 512  # rows of a bitmap that share one weight
 _LARGEST = 2**24  # largest weight of a block as an integer
 _FINEST = np.uint16(2**16 - 1)  # largest weight of a row as an integer for sorting
+_REMEDY = "raise alpha, so that fewer columns are at work, or use fewer grids"
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -203,7 +204,7 @@ class Binned(Design):
         order = None if weights is None else weights.order
         n_rows = self.shape[0] if order is None else len(order)
         n_words = -(-n_rows // _BLOCK) * (_BLOCK // 64)
-        check_memory(16.0 * n_words * len(columns), "the bitmaps of columns", "raise alpha")
+        check_memory(16.0 * n_words * len(columns), "the bitmaps of columns", _REMEDY)
         bits = np.empty((len(columns), n_words), dtype=np.uint64)
         place = np.argsort(columns)
         _core.bit_columns(self.codes, self.offsets, columns[place], order, bits, self.n_threads)
@@ -212,7 +213,7 @@ class Binned(Design):
     def lists(self, columns: NDArray, rows: NDArray | None = None) -> ColumnLists:
         n_rows = self.shape[0] if rows is None else len(rows)
         n_grids = min(self.n_grids, len(columns))
-        check_memory(8.0 * n_grids * n_rows, "the columns at work", "raise alpha")
+        check_memory(8.0 * n_grids * n_rows, "the rows of bins", _REMEDY)
         starts = np.empty(len(columns) + 1, dtype=np.int64)
         numbers = np.empty(n_grids * n_rows, dtype=np.uint32)
         order = None if rows is None else rows.astype(np.uint32)
