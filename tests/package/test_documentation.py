@@ -11,6 +11,7 @@ import mercer
 import mercer.dask
 from mercer import maps
 from mercer._runtime import documentation as _documentation
+from mercer.dask._documentation import documented_as
 from mercer.estimators._documentation import documented, entries
 
 ROOT = Path(__file__).parents[2]
@@ -124,3 +125,10 @@ def test_words_that_point_elsewhere_do_not_become_more(texts, kind):
     shares = {p: len(re.findall(rf"\b{p}\b", text, re.I)) / thousands for p in POINTERS[kind]}
     assert thousands > 10
     assert {p: share for p, share in shares.items() if share > POINTERS[kind][p]} == {}
+
+
+@pytest.mark.parametrize("doc", [None, "Local(gamma: 'float' = 1.0)"])
+def test_models_over_a_cluster_need_no_docstrings_as_under_python_OO(doc):
+    local, own = (type(name, (), {"__doc__": doc}) for name in ("Local", "Own"))
+    assert documented_as(local, "By workers.")(own) is own
+    assert own.__doc__ == doc

@@ -46,9 +46,9 @@ def documented_as(
     """
 
     def fill(cls: Class) -> Class:
-        if cls.__doc__ is None or local.__doc__ is None:  # ``python -OO`` has none
+        _, *parts = _HEADING.split(inspect.cleandoc(local.__doc__ or ""))
+        if not parts:  # ``python -OO`` keeps no docstrings
             return cls
-        _, *parts = _HEADING.split(inspect.cleandoc(local.__doc__))
         sections = dict(zip(parts[::2], parts[1::2], strict=True))
         known = _CLUSTER | entries(sections["Parameters"]) | changed
         attributes = {"client_": _CLUSTER["client_"]} | entries(sections["Attributes"])
@@ -63,7 +63,7 @@ def documented_as(
             "\n".join([name, "-" * len(name), *map(str.strip, texts)])
             for name, texts in chosen.items()
         ]
-        summary, examples = inspect.cleandoc(cls.__doc__).split("\n\n", 1)
+        summary, examples = inspect.cleandoc(cls.__doc__ or "").split("\n\n", 1)
         cls.__doc__ = "\n\n".join([summary, method, *made, examples])
         return cls
 
