@@ -111,9 +111,12 @@ def _by_rows(design: Design, precision: str) -> Walkway:
 
 def _lists(design: Design) -> ColumnLists:
     """Lists of all columns of a design that is not dense."""
-    columns = design if isinstance(design, Binned) else Sparse(design.tocsr())
-    is_binned = isinstance(columns, Binned)  # whose bins are lists of rows without entries
-    needed = 4.0 * columns.codes.size if is_binned else 16.0 * columns.matrix.nnz
+    columns: Binned | Sparse
+    if isinstance(design, Binned):
+        columns, needed = design, 4.0 * design.codes.size  # rows without entries
+    else:
+        columns = Sparse(design.tocsr())
+        needed = 16.0 * columns.matrix.nnz
     check_memory(needed, "the rows of every column", _REMEDY)
     return columns.lists(np.arange(design.shape[1]))
 
