@@ -342,10 +342,10 @@ def test_debug_lets_the_traceback_through_wherever_it_stands(mercer):
 
 
 def test_unexpected_error_is_one_sentence_too(table, mercer, monkeypatch):
-    def fail(self, X, y):
+    def fail(self, *given):
         raise RuntimeError("the sky\nfell")
 
-    monkeypatch.setattr(KernelClassifier, "fit", fail)
+    monkeypatch.setattr(KernelClassifier, "_fit_planned", fail)
     done = mercer("fit", table, "--target", "label", "--out", "m.skops")
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1] == (
@@ -354,10 +354,10 @@ def test_unexpected_error_is_one_sentence_too(table, mercer, monkeypatch):
 
 
 def test_interrupted_fit_writes_nothing(table, tmp_path, mercer, monkeypatch):
-    def stop(self, X, y):
+    def stop(self, *given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(KernelClassifier, "fit", stop)
+    monkeypatch.setattr(KernelClassifier, "_fit_planned", stop)
     done = mercer("fit", table, "--target", "label", "--out", "m.skops")
     assert done.exit_code == 130
     assert done.stderr.splitlines()[-1].startswith("mercer: interrupted")
@@ -367,13 +367,13 @@ def test_interrupted_fit_writes_nothing(table, tmp_path, mercer, monkeypatch):
 def test_interrupt_of_an_import_that_says_something_else_is_an_interrupt(
     table, tmp_path, mercer, monkeypatch
 ):
-    def stop(self, X, y):
+    def stop(self, *given):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:  # as NumPy does while a compiled module looks at its formats
             raise ValueError("not a valid PEP 3118 buffer format string") from None
 
-    monkeypatch.setattr(KernelClassifier, "fit", stop)
+    monkeypatch.setattr(KernelClassifier, "_fit_planned", stop)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     try:
         done = mercer("fit", table, "--target", "label", "--out", "m.skops")
@@ -390,7 +390,7 @@ def test_interrupt_that_is_lost_in_a_weak_reference_comes_again(
     class Thing:
         pass
 
-    def stop(self, X, y):
+    def stop(self, *given):
         thing = Thing()
         dead = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
         del thing  # the interrupt cannot leave the callback
@@ -399,7 +399,7 @@ def test_interrupt_that_is_lost_in_a_weak_reference_comes_again(
             time.sleep(0.001)
         return dead
 
-    monkeypatch.setattr(KernelClassifier, "fit", stop)
+    monkeypatch.setattr(KernelClassifier, "_fit_planned", stop)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     told = sys.unraisablehook
     try:
@@ -425,13 +425,13 @@ def test_full_disk_leaves_nothing_behind(table, tmp_path, mercer, monkeypatch):
 
 
 def test_warning_is_one_line_on_standard_error(table, mercer, monkeypatch):
-    plain = KernelClassifier.fit
+    plain = KernelClassifier._fit_planned
 
-    def warn(self, X, y):
+    def warn(self, *given):
         warnings.warn("careful", UserWarning, stacklevel=2)
-        return plain(self, X, y)
+        return plain(self, *given)
 
-    monkeypatch.setattr(KernelClassifier, "fit", warn)
+    monkeypatch.setattr(KernelClassifier, "_fit_planned", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         done = mercer("fit", table, "--target", "label", "--out", "m.skops", "--json")

@@ -118,7 +118,7 @@ def test_no_row_is_both_fitted_and_judged():
     X, y = table()
     target = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
     twice = np.concatenate([X, X]), np.concatenate([target, target])
-    fitted, judged = probabilities._halves(probabilities.Rows(*twice))
+    fitted, judged = probabilities._halves(probabilities.TrainingSample(*twice))
     assert not {tuple(row) for row in twice[0][fitted]} & {tuple(row) for row in twice[0][judged]}
     assert 100 < len(fitted) < 140
     assert len(fitted) + len(judged) == 240
@@ -144,7 +144,7 @@ def test_large_tables_are_calibrated_on_a_sample(monkeypatch):
     X, y = table(2, n=400)
     monkeypatch.setattr(probabilities, "_MOST_ROWS", 100)
     monkeypatch.setattr(probabilities, "_MOST_JUDGED", 20)
-    rows = probabilities.Rows(X, np.where(y == "a", -1.0, 1.0))
+    rows = probabilities.TrainingSample(X, np.where(y == "a", -1.0, 1.0))
     fitted, judged = probabilities._halves(rows)
     assert 40 < len(fitted) < 60
     assert len(judged) == 20
