@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.estimators.plan import FitPlan, HeldOut, fit_planned
@@ -64,3 +65,12 @@ def test_other_machines_are_fitted_as_without():
     np.testing.assert_array_equal(
         model.predict(X), KernelRegressor("exact", solver="cholesky").fit(X, y).predict(X)
     )
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(1, 2, 50)], ids=["plain", "weighted"])
+def test_estimators_of_others_are_fitted_as_without_a_plan(weights):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    found = fit_planned(LinearRegression(), X, y, weights, FitPlan(calibrates=False))
+    expected = LinearRegression().fit(X, y, weights)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)

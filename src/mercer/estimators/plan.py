@@ -37,7 +37,10 @@ class FitPlan:
 
 
 def fit_planned(model: Model, X: Any, y: NDArray, weights: NDArray | None, plan: FitPlan) -> Model:
-    """Fit a kernel machine to rows with weights by a plan."""
-    machine: Any = model
-    fitted: Model = machine._fit_planned(X, y, weights, plan)
-    return fitted
+    """Fit an estimator to rows with weights by a plan, which concerns kernel machines alone."""
+    estimator: Any = model
+    if hasattr(estimator, "_fit_planned"):
+        estimator._fit_planned(X, y, weights, plan)
+    else:
+        estimator.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+    return model
