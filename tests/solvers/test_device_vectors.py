@@ -139,11 +139,11 @@ def test_a_fit_goes_on_from_its_checkpoint(rng, tmp_path):
     class Stop(Exception):
         pass
 
-    def stopped(self, state, callback):
+    def stopped(self, state):
         raise Stop
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(solvers.BlockCoordinateDescent, "_stops", stopped)
+        patched.setattr("mercer.solvers.base.Loop.shows", stopped)
         with pytest.raises(Stop):
             model(checkpoint=tmp_path).fit(X, y)
     assert list(tmp_path.iterdir())
