@@ -126,8 +126,10 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
 
 
 def criterion_of(model: Any) -> str | None:
-    """The criterion of gamma and alpha that a model states; None for others, a ValueError beside
-    settings that the criterion does not know."""
+    """The criterion by which a model chooses gamma and alpha, or None.
+
+    A ValueError beside settings that the criterion does not know.
+    """
     name = getattr(model, "selection", None)
     if not any(is_name(name, each) for each in CRITERIA):
         return None
@@ -197,8 +199,9 @@ def choose_by(
         order = random_order(key, len(X))
         own_scales = likes_own_scales(judged, *start, order < np.median(order))
     found = optimum(judged, *start, own_scales)
-    value = found.value - len(X) * float(np.sum(np.log(sizes)))
-    if criterion == "leave-one-out":
+    if criterion == "evidence":
+        value = found.value - len(X) * float(np.sum(np.log(sizes)))  # in units of the targets
+    else:
         value = float(np.exp(-found.value / len(X)))
     return map_.with_gamma(found.gamma), found.ridge / n, {CRITERIA[criterion]: value}
 
