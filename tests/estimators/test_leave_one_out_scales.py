@@ -224,3 +224,10 @@ def test_what_has_no_left_out_error_in_closed_form_is_refused(made, said):
     X, y = waves(30)
     with pytest.raises(ValueError, match=said):
         made().fit(X, y)
+
+
+@pytest.mark.parametrize("settings", [{}, {"alphas": [0.1, 1.0]}], ids=["alone", "with alphas"])
+def test_a_misspelt_selection_is_refused_whatever_is_chosen(settings):
+    X, y = waves(30)
+    with pytest.raises(ValueError, match=r"one of .*'leave-one-out'.* got 'lo'"):
+        KernelRegressor("exact", selection="lo", **settings).fit(X, y)

@@ -13,7 +13,7 @@ from mercer import maps, penalties, solvers
 from mercer._runtime.arrays import available_memory, check_memory
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
-from mercer._runtime.validation import is_name, positive_integer, positive_number
+from mercer._runtime.validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
@@ -89,6 +89,7 @@ class KernelMachine(FeatureModel):
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 
     def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
+        name_from(self.selection, ("auto", "holdout", "loo", *CRITERIA), "selection")
         criterion_of(self)  # refuses settings beside one
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)

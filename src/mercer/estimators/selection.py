@@ -126,10 +126,7 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
 
 
 def criterion_of(model: Any) -> str | None:
-    """The criterion by which a model chooses gamma and alpha, or None.
-
-    A ValueError beside settings that the criterion does not know.
-    """
+    """The criterion by which a model chooses gamma and alpha, or None; checks other settings."""
     name = getattr(model, "selection", None)
     if not any(is_name(name, each) for each in CRITERIA):
         return None
