@@ -201,6 +201,7 @@ def _random() -> Iterator[Call]:
             lambda: {"key": 3, "slot": 4, "streams": np.arange(70), "size": 5, "n_threads": 1},
         )
     yield Call("cpu_info", dict)
+    yield Call("flush_denormals", lambda: {"flush": False})
 
 
 def _products() -> Iterator[Call]:

@@ -36,6 +36,10 @@ def kernels() -> Iterator[Call]:
                 "v": np.ones((N, 3), weight) if both else None,
                 "out_of_y": np.zeros((40, 3)) if both else None, "n_threads": 1, "single": True,
             }, frozenset({"out", "out_of_y"}))  # fmt: skip
+        yield Call("distance_sums", lambda dtype=dtype: {
+            "weights": np.ones((N, N), dtype), "columns": rows(dtype, N)[:, :1].T.copy(),
+            "out": np.zeros(1), "n_threads": 1,
+        }, frozenset({"out"}))  # fmt: skip
         yield Call("gram", lambda dtype=dtype, weight=weight: {
             "Z": rows(dtype), "transposed": False,
             "weights": np.ones(N) if weight == np.float64 else None, "out": np.zeros((D, D)),

@@ -15,6 +15,7 @@ from mercer import (
     GradientScaler,
     KernelClassifier,
     KernelRegressor,
+    LeftOutScaler,
     LocalKernelRegressor,
     SparseKernelClassifier,
     TablePreparer,
@@ -68,6 +69,7 @@ def parts(X: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     """Maps, kernels, designs, problems and solvers by themselves."""
     Z = maps.Nystroem(n_components=5).fit(TablePreparer().fit(X, y).transform(X)).transform(X)
     scaled = GradientScaler().fit(X, y).transform(X)
+    scaled += LeftOutScaler().fit(X, y).transform(X)
     problem = Problem(designs.Dense(Z), y, losses.Squared(), penalties.L2(0.1))
     with config_context(max_memory="1GB"):
         result = solvers.ConjugateGradient(tol=1e-8).solve(problem)

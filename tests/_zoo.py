@@ -107,6 +107,7 @@ def _machines() -> dict[str, Callable[[], Any]]:
             * 2
         ).fit(X, three),
         "scaler": lambda: mercer.GradientScaler(full=True, random_state=0).fit(X, y),
+        "left-out": lambda: mercer.LeftOutScaler(random_state=0).fit(X, y),
     }
 
 

@@ -1,6 +1,7 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
 #include "fixed_kernel.hpp"
+#include "distance_sums.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
 #include "kernel_product.hpp"
@@ -160,6 +161,24 @@ void add_gram(Floats Z, bool transposed, Doubles weights, Doubles out_, Threads 
     });
 }
 
+void add_distances(Floats weights_, Floats columns_, Doubles out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& weights = arrays.read(weights_, "weights", 2);
+    const std::size_t n = weights.extent(0);
+    weights.expect_shape({n, n});
+    const Buffer& columns = arrays.read(columns_, "columns", {weights.type()}, 2);
+    const std::size_t d = columns.extent(0);
+    columns.expect_shape({d, n});
+    const Buffer& out = arrays.write(out_, "out", 1);
+    out.expect_shape({d});
+    with_float(weights.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const Released released(arrays);
+        distance_sums(weights.data<const T>(), columns.data<const T>(), n, d, out.data<double>(),
+                      n_threads);
+    });
+}
+
 void multiply_held(Array<Type::f32> M, bool transposed, Floats weights_, Doubles out_,
                    Threads n_threads) {
     Arrays arrays;
@@ -264,6 +283,10 @@ threads to rounding, and on nothing else.)");
     m.def("held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
           R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
 of its own, in float64. The number of threads changes no bit.)");
+    m.def("distance_sums", &add_distances, "weights"_a, "columns"_a, "out"_a, "n_threads"_a,
+          R"(out (d) += sum over i and j of weights[i, j] |x[i] - x[j]| for each of the ``columns``
+x (d, n), for symmetric weights (n, n) of the same type, whose lower triangle is not
+read. Sums of a row have that type. The number of threads changes no bit.)");
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
           R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
 ``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The

@@ -9,6 +9,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#if defined(__SSE2__) || defined(_M_X64)
+#include <xmmintrin.h>
+#endif
+
 using namespace nb::literals;
 using namespace mercer;
 
@@ -53,6 +57,26 @@ nb::dict cpu_info() {
     info["compiled"] = nb::cast(compiled_levels());
     info["used"] = compiled_levels()[choose_level()];
     return info;
+}
+
+// Numbers of x86 and of 64-bit ARM below the normal range take a hundred times as long as others.
+bool flush_denormals(bool flush) {
+#if defined(__SSE2__) || defined(_M_X64)
+    constexpr unsigned both = 0x8040;  // results, and operands
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(flush ? before | both : before & ~both);
+    return (before & both) == both;
+#elif defined(__aarch64__) && defined(__GNUC__)
+    constexpr std::uint64_t both = std::uint64_t{1} << 24;
+    std::uint64_t before = 0;
+    __asm__ __volatile__("mrs %0, fpcr" : "=r"(before));
+    const std::uint64_t after = flush ? before | both : before & ~both;
+    __asm__ __volatile__("msr fpcr, %0" : : "r"(after));
+    return (before & both) != 0;
+#else
+    static_cast<void>(flush);
+    return false;
+#endif
 }
 
 constexpr const char* kModule =
@@ -108,6 +132,9 @@ NB_MODULE(_core, m) {
     m.def("random_uniform", &random_uniform, "key"_a, "slot"_a, "streams"_a, "size"_a,
           "n_threads"_a = 1,
           R"(``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1).)");
+    m.def("flush_denormals", &flush_denormals, "flush"_a,
+          R"(Whether numbers too small for their full precision become 0 in this thread, and in those
+that it begins; returns what held before. False where a processor has no such mode.)");
     add_binning(m);
     add_cosines(m);
     add_kernels(m);

@@ -1,4 +1,5 @@
 // The part of check.cpp that is about products of kernels that are not held, and Gram matrices.
+#include "distance_sums.hpp"
 #include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
@@ -67,6 +68,24 @@ bool products_are_right(std::size_t n, std::size_t m, std::size_t d, std::size_t
            largest_difference(points, one_way) < 10 * tolerance &&
            largest_difference(landmarks, of_landmarks) < tolerance &&
            largest_difference(alike, of_alike) < tolerance;
+}
+
+template <class T>
+bool distance_sums_are_right(std::size_t n, std::size_t d) {
+    auto weights = uniform<T>(7, n * n);
+    const auto columns = uniform<T>(8, d * n);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < i; ++j) weights[i * n + j] = weights[j * n + i];
+    std::vector<double> exact(d), out(d);
+    for (std::size_t a = 0; a < d; ++a)
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t j = 0; j < n; ++j)
+                exact[a] += static_cast<double>(weights[i * n + j]) *
+                            std::abs(static_cast<double>(columns[a * n + i]) -
+                                     static_cast<double>(columns[a * n + j]));
+    distance_sums(weights.data(), columns.data(), n, d, out.data(), 3);
+    return largest_difference(exact, out) <
+           static_cast<double>(n * n) * (sizeof(T) == 4 ? 1e-6 : 1e-14);
 }
 
 template <class T>
@@ -168,5 +187,6 @@ bool products_not_held_are_right() {
     for (bool transposed : {false, true})
         right = right && grams_are_right<float>(1100, 97, transposed) &&
                 grams_are_right<double>(300, 130, transposed) && grams_are_right<float>(3, 1, true);
+    right = right && distance_sums_are_right<float>(131, 5) && distance_sums_are_right<double>(70, 3);
     return right;
 }

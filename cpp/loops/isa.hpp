@@ -62,6 +62,14 @@ const GramLoops<T>& gram_loops() {
 }
 
 template <class T>
+auto distance_sum_loop() {
+    if constexpr (sizeof(T) == sizeof(float))
+        return dense_loops().distance_sum_f32;
+    else
+        return dense_loops().distance_sum_f64;
+}
+
+template <class T>
 const BinningLoops<T>& binning_loops() {
     if constexpr (sizeof(T) == 4)
         return exact_loops().f32;

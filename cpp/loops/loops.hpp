@@ -228,6 +228,9 @@ struct DenseLoops {
     CosineLoops<double> f64;
     GramLoops<float> gram_f32;
     GramLoops<double> gram_f64;
+    // sum_j weights[j] |at - x[j]| over n numbers
+    float (*distance_sum_f32)(const float* weights, const float* x, float at, std::size_t n);
+    double (*distance_sum_f64)(const double* weights, const double* x, double at, std::size_t n);
 };
 
 }  // namespace mercer

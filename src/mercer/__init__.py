@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         GradientScaler,
         KernelClassifier,
         KernelRegressor,
+        LeftOutScaler,
         SparseKernelClassifier,
         SparseKernelRegressor,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "GradientScaler",
     "KernelClassifier",
     "KernelRegressor",
+    "LeftOutScaler",
     "LocalKernelClassifier",
     "LocalKernelRegressor",
     "SparseKernelClassifier",

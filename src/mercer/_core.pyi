@@ -46,6 +46,11 @@ def random_uniform(
 ) -> _Float64s:
     """``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1)."""
 
+def flush_denormals(flush: bool) -> bool:
+    """Whether numbers too small for their full precision become 0 in this thread, and in those
+    that it begins; returns what held before. False where a processor has no such mode.
+    """
+
 class BinTable:
     """For each of ``n_grids`` grids, a dictionary from the keys of its bins to 0, 1, 2, ...
 
@@ -346,6 +351,12 @@ def fixed_product(
 def held_blocks(M: NDArray[np.float32], weights: _Float64s, out: _Float64s, n_threads: int) -> None:
     """out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
     of its own, in float64. The number of threads changes no bit.
+    """
+
+def distance_sums(weights: _Floats, columns: _Floats, out: _Float64s, n_threads: int) -> None:
+    """out (d) += sum over i and j of weights[i, j] |x[i] - x[j]| for each of the ``columns``
+    x (d, n), for symmetric weights (n, n) of the same type, whose lower triangle is not
+    read. Sums of a row have that type. The number of threads changes no bit.
     """
 
 def gram(

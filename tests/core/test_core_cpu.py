@@ -8,10 +8,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from _core_twins import LEVELS, run_at_level
 from mercer import _core
+from mercer._runtime.threads import flushed_denormals
 
 SOURCES = Path(__file__).resolve().parents[2] / "cpp"
 
@@ -54,3 +56,18 @@ def test_the_loops_of_a_level_share_no_symbol_with_others(part, tmp_path):
         text=True,
     ).stdout
     assert [line.split()[-1] for line in listing.splitlines()] == [f"mercer::{part}_loops_v4"]
+
+
+def test_products_below_the_normal_numbers_are_0_where_a_thread_says_so():
+    from concurrent.futures import ThreadPoolExecutor
+
+    small = np.full(64, 1e-25, dtype=np.float32)
+    with flushed_denormals():
+        assert _core.flush_denormals(True) in (True, False)
+        flushed = small * np.float32(1e-15)
+    with ThreadPoolExecutor(1) as pool:
+        kept = pool.submit(lambda: small * np.float32(1e-15)).result()
+    assert (kept > 0).all()
+    assert (small * np.float32(1e-15) > 0).all()
+    if _core.cpu_info()["architecture"] in ("x86-64", "x86_64"):
+        np.testing.assert_array_equal(flushed, 0.0)

@@ -262,3 +262,27 @@ def test_weights_by_columns_are_float64():
 def test_a_held_matrix_refuses_weights_of_another_shape():
     with pytest.raises(ValueError, match="weights"):
         _core.held_product(np.ones((2, 3), np.float32), False, np.ones((1, 2)), np.ones((2, 1)), 1)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 2), (7, 3), (130, 5), (300, 1)])
+def test_weighted_differences_are_summed_up_along_every_input(rng, dtype, n, d):
+    weights = rng.normal(size=(n, n)).astype(dtype)
+    weights = np.triu(weights) + np.triu(weights, 1).T
+    columns = rng.normal(size=(d, n)).astype(dtype)
+    wide, exact = weights.astype(float), columns.astype(float)
+    apart = np.abs(exact[:, :, None] - exact[:, None, :])
+    found = []
+    for n_threads in (1, 3):
+        half, out = np.triu(weights), np.ones(d)  # the lower triangle is not read
+        _core.distance_sums(half, columns, out, n_threads)
+        found.append(out)
+    tol = n**1.5 * (3e-6 if dtype == np.float32 else 1e-14)
+    np.testing.assert_allclose(found[0] - 1, np.einsum("ij,aij->a", wide, apart), rtol=0, atol=tol)
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_weights_of_differences_are_a_square_as_large_as_the_columns():
+    with pytest.raises(ValueError, match=r"weights must have shape \(3, 3\); got \(3, 2\)\."):
+        _core.distance_sums(np.ones((3, 2)), np.ones((1, 3)), np.ones(1), 1)
+    with pytest.raises(ValueError, match=r"columns must have shape \(1, 3\); got \(1, 2\)\."):
+        _core.distance_sums(np.ones((3, 3)), np.ones((1, 2)), np.ones(1), 1)

@@ -186,7 +186,8 @@ def test_inputs_share_a_factor_unless_rows_predict_each_other_better_by_their_ow
     start = np.full(3, 0.3), 0.1
     likelihood = Likelihood(kernels.Gaussian(), X, y[:, None] - y.mean())
     assert likes_own_scales(likelihood, *start, half)
-    common, own = (optimum(likelihood, *start, each) for each in (False, True))
+    tied = np.zeros(3, dtype=np.int64)
+    common, own = (optimum(likelihood, *start, ties) for ties in (tied, None))
     assert np.ptp(common.gamma) < 1e-12 * common.gamma[0]
     assert own.value > common.value + 10
     rng = np.random.default_rng(0)

@@ -108,13 +108,42 @@ def test_groups_of_one_row_are_rows(rng):
     np.testing.assert_allclose(single[1], plain[1], rtol=1e-8)
 
 
-def test_gradient_of_sums_of_squares_and_of_tiles_are_equal_to_differences(monkeypatch):
-    monkeypatch.setattr("mercer.equations.criteria._TILE", 16)
+def test_gradient_along_inputs_of_two_values_and_of_one_is_that_of_differences():
     X, y = waves(50)
+    X[:, 1], X[:, 2] = X[:, 1] > 0, 4.0
     criterion = LeftOut(kernels.Laplacian(), X, y[:, None])
     logs = np.log([0.5, 0.8, 0.2, 0.3])
     wanted = approx_fprime(logs, lambda at: criterion(at)[0], 1e-6)
     np.testing.assert_allclose(criterion(logs)[1], wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_criterion_in_float32_is_that_in_float64(kernel):
+    X, y = waves(200)
+    logs = np.log([0.5, 0.8, 0.2, 0.03])
+    wide = LeftOut(kernel, X, y[:, None])(logs)
+    short = LeftOut(kernel, X.astype(np.float32), y[:, None].astype(np.float32))(logs)
+    assert short[0] == pytest.approx(wide[0], abs=1e-4 * 200)
+    np.testing.assert_allclose(short[1], wide[1], atol=1e-4 * np.abs(wide[1]).max())
+
+
+def test_tied_inputs_keep_the_ratio_of_their_first_gammas():
+    X, y = waves(120)
+    criterion = LeftOut(kernels.Laplacian(), X, y[:, None])
+    first = np.array([0.3, 0.1, 0.2])
+    found = optimum(criterion, first, 0.2, np.array([0, 1, 1]))
+    assert found.gamma[2] / found.gamma[1] == pytest.approx(2.0)
+    free = optimum(criterion, first, 0.2)
+    assert free.value >= found.value > criterion(np.log([*first, 0.2]))[0]
+
+
+def test_a_pull_keeps_gammas_near_the_first_ones():
+    X, y = waves(120)
+    criterion = LeftOut(kernels.Laplacian(), X, y[:, None])
+    first = np.full(3, 0.3)
+    free, held = (optimum(criterion, first, 0.2, pull=pull) for pull in (0.0, 1.0))
+    assert np.ptp(np.log(held.gamma)) < 0.2 * np.ptp(np.log(free.gamma))
+    assert held.value == pytest.approx(criterion(np.log([*held.gamma, held.ridge]))[0])
 
 
 def test_score_is_the_error_of_predictions_of_other_rows():

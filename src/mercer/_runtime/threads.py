@@ -6,7 +6,7 @@ import ctypes
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
@@ -16,9 +16,20 @@ from numpy.typing import NDArray
 from scipy.linalg import cython_lapack, lapack
 from threadpoolctl import ThreadpoolController
 
+from mercer import _core
 from mercer._runtime.arrays import n_threads
 
-__all__ = ["blas_threads", "cholesky_in_place", "inverse_in_place", "side_by_side"]
+__all__ = [
+    "blas_threads",
+    "cholesky_in_place",
+    "flushed_denormals",
+    "inverse_in_place",
+    "inverse_of_factor_in_place",
+    "mirror_upper",
+    "side_by_side",
+]
+
+_TILE = 128  # rows and columns that are mirrored together
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
@@ -68,6 +79,20 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@contextmanager
+def flushed_denormals() -> Generator[None]:
+    """Take numbers too small for their full precision as 0 in this thread, and those it begins.
+
+    A product of two entries of a narrow kernel is such a number in float32, and takes a hundred
+    times as long as any other.
+    """
+    before = _core.flush_denormals(True)
+    try:
+        yield
+    finally:
+        _core.flush_denormals(before)
+
+
 def cholesky_in_place(matrix: NDArray) -> bool:
     """Write Lᵀ over the upper triangle of L Lᵀ, C-contiguous float32 or float64, without the GIL.
 
@@ -81,11 +106,25 @@ def inverse_in_place(matrix: NDArray) -> bool:
 
     False if it is not positive definite to rounding; it is then spoilt.
     """
-    if not (_in_place("potrf", matrix, 0) and _in_place("potri", matrix)):
+    return cholesky_in_place(matrix) and inverse_of_factor_in_place(matrix)
+
+
+def inverse_of_factor_in_place(matrix: NDArray) -> bool:
+    """Write (L Lᵀ)⁻¹ over a matrix whose upper triangle is Lᵀ, C-contiguous, without the GIL."""
+    if not _in_place("potri", matrix):
         return False
-    upper = np.triu(matrix)
-    np.add(upper, np.triu(upper, 1).T, out=matrix)
+    mirror_upper(matrix)
     return True
+
+
+def mirror_upper(matrix: NDArray) -> None:
+    """Make a matrix symmetric by its upper triangle, tile by tile: whole transposes miss caches."""
+    for first in range(0, len(matrix), _TILE):
+        rows = slice(first, first + _TILE)
+        matrix[first + _TILE :, rows] = matrix[rows, first + _TILE :].T
+        own = matrix[rows, rows]
+        lower = np.tril_indices(len(own), -1)
+        own[lower] = own.T[lower]
 
 
 def _in_place(name: str, matrix: NDArray, *flags: int) -> bool:

@@ -40,7 +40,7 @@ from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
-from mercer.estimators.scales import GradientScaler
+from mercer.estimators.scaling import InputScaler
 from mercer.estimators.targets import class_weights
 from mercer.explain.members import mean_sizes
 from mercer.preparation import TablePreparer, TellsColumns, label_ways, rows_of
@@ -128,6 +128,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         with quiet_scores():
             try:
                 treatments, ways = self._treatments(X, key)
+                search.has_identities = self._has_identities(X, key)
                 first_rungs(search, treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = last_rungs(search, X, start + budget)
@@ -170,6 +171,15 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         parts = [part for _, part in preparer.parts_]
         return treatments, label_ways(parts, X.shape[0] > TUNING.looked_rows)
 
+    def _has_identities(self, X: Any, key: int) -> bool:
+        """Whether values of a table repeat that a kernel may tell apart."""
+        if sparse.issparse(X) or X.shape[0] > TUNING.exact_rows:
+            return False
+        sample = rows_of(X, shuffled(key, X.shape[0], TUNING.fitted_rows, Slot.SHUFFLE))
+        with warnings.catch_warnings():  # the last fit tells of columns that are left out
+            warnings.filterwarnings("ignore", "columns are left out")
+            return TablePreparer(identities=True, random_state=0).fit(sample).has_identities
+
     def _fit_finally(
         self,
         X: Any,
@@ -181,7 +191,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         monitor: Monitor,
     ) -> None:
         """Fit the final form without held-out rows, to measure its errors, and then to all rows."""
-        recipe, n = self._recipe(key), len(y)
+        recipe, n = self._recipe(search), len(y)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
         limit = blas_threads(1 if form is None else None)
         try:
@@ -223,13 +233,13 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             search.choice = replace(search.choice, rows=rows, responses=responses)
         with quiet_scores():
             self._keep(search)
-        return self._recipe(search.key).tol(search, form)
+        return self._recipe(search).tol(search, form)
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
         rows = np.sort(search.first_rows)
         form = TUNING.quick_features
-        recipe = self._recipe(key)
+        recipe = self._recipe(search)
         estimator = recipe.pipeline(search.settings, len(rows), form, recipe.tol(search, form))
         self.best_estimator_ = self._of_target(estimator, search)
         with warnings.catch_warnings():
@@ -252,10 +262,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         )
         return hasattr(machine, "map_coef_") and is_whole
 
-    def _recipe(self, key: int) -> PipelineBuilder:
+    def _recipe(self, search: Search) -> PipelineBuilder:
         """Builder of the pipelines of all rows."""
         models = self._machine, self._local_machine
-        return PipelineBuilder(*models, self._target_kind, key, self.n_jobs, self.device)
+        return PipelineBuilder(
+            *(*models, self._target_kind, search.key, self.n_jobs, self.device), search.known_scales
+        )
 
     def _of_target(self, estimator: Any, search: Search) -> Any:
         """The estimator, or one of the logarithms of the targets."""
@@ -429,7 +441,7 @@ def counted_rows(
 
 def _is_whole(pipeline: Pipeline) -> bool:
     """Whether a pipeline is of the steps that an automatic model puts together."""
-    kinds: tuple[Any, ...] = (TablePreparer, GradientScaler, (KernelMachine, LocalKernelMachine))
+    kinds: tuple[Any, ...] = (TablePreparer, InputScaler, (KernelMachine, LocalKernelMachine))
     steps = vars(pipeline).get("steps")
     whole = isinstance(steps, list) and [name for name, _ in steps] == list(STEPS)
     return whole and all(isinstance(s[1], k) for s, k in zip(steps, kinds, strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from mercer.auto.parts import last_scale_rows
 from mercer.auto.search import Search
 from mercer.auto.trials import METRICS, Settings, feature_map, feature_tol
 from mercer.auto.tuning import TUNING
+from mercer.estimators.left_out_scales import LeftOutScaler
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.plan import HeldOut
@@ -46,6 +48,8 @@ class PipelineBuilder:
     key: int  # seed of all random numbers
     n_jobs: int | None
     device: Any
+    # Scales of least left-out error and their ridge, by treatment and kernel.
+    known: Mapping[Any, tuple[NDArray, float]] = field(default_factory=dict)
 
     def tol(self, search: Search, form: FinalModel, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.
@@ -68,16 +72,7 @@ class PipelineBuilder:
     ) -> Pipeline:
         """Unfitted pipeline for n rows; those that share trees differ in ``place``, of the seed."""
         seed = int((self.key + place) % 2**31)
-        scaler = GradientScaler(
-            settings.power,
-            full=settings.turned,
-            kernel=settings.scales_kernel,
-            metric=METRICS[settings.kernel],
-            target=self.target,
-            n_components=TUNING.scale_cosines,
-            max_rows=last_scale_rows(n),
-            random_state=seed,
-        )
+        scaler = self._scaler(settings, n, seed)
         model: Any
         if isinstance(form, Cut):
             model = self._local(settings, n, form, seed)
@@ -87,11 +82,33 @@ class PipelineBuilder:
             model = self._of_features(settings, n, form, tol, seed)
         return Pipeline(list(zip(STEPS, (self._preparer(settings), scaler, model), strict=True)))
 
+    def _scaler(self, settings: Settings, n: int, seed: int) -> GradientScaler | LeftOutScaler:
+        if settings.scales == "left-out":
+            return LeftOutScaler(
+                settings.kernel,
+                settings.power,
+                max_rows=TUNING.left_out_rows,
+                target=self.target,
+                known=self.known.get((settings.treatment, settings.kernel)),
+                random_state=seed,
+            )
+        return GradientScaler(
+            settings.power,
+            full=settings.turned,
+            kernel=settings.scales_kernel,
+            metric=METRICS[settings.kernel],
+            target=self.target,
+            n_components=TUNING.scale_cosines,
+            max_rows=last_scale_rows(n),
+            random_state=seed,
+        )
+
     def _preparer(self, settings: Settings) -> TablePreparer:
         return TablePreparer(
             settings.numbers,
             max_integers=settings.max_integers,
             labels=settings.labels,
+            identities=settings.identities,
             target=self.target,
             dtype="float32",
             random_state=int(self.key % 2**31),

@@ -111,9 +111,9 @@ class Stage:
         """The best of the plainest kind, unless a fancier one is better by enough."""
         leader: Outcome | None = None
 
-        def rank(outcome: Outcome) -> tuple[int, bool, float]:
+        def rank(outcome: Outcome) -> tuple[int, int, float]:
             settings = outcome.record.settings
-            return _fanciness(settings), _is_learned(settings), outcome.record.loss
+            return _fanciness(settings), _degree(settings), outcome.record.loss
 
         for outcome in sorted(self._best.values(), key=rank):
             if leader is None or self._leads(outcome, leader):
@@ -134,11 +134,9 @@ class Stage:
         doubt = TUNING.sure * float(gain.std()) / np.sqrt(len(gain))
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
-        learned = _is_learned(settings) and not _is_learned(plainer)
-        much = TUNING.much_by_scales if learned and not more else TUNING.much
-        enough = min(
-            doubt * (more + TUNING.sure_of_scales * learned), much * float(of_other.mean())
-        )
+        step = max(0, _degree(settings) - _degree(plainer))  # of how freely scales are learned
+        much = TUNING.much_by_scales[step] if step and not more else TUNING.much
+        enough = min(doubt * (more + TUNING.sure_of_scales[step]), much * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, TUNING.ahead * doublings * float(outcome.compared().mean()))
@@ -156,9 +154,9 @@ def _fanciness(settings: Settings) -> int:
     return (not plain) + (settings.transform != "identity")
 
 
-def _is_learned(settings: Settings) -> bool:
-    """True if scales come from another model than random cosines."""
-    return settings.scales != "cosines"
+def _degree(settings: Settings) -> int:
+    """How freely scales were learned: by cosines, from another model, or by left-out errors."""
+    return 2 if settings.scales == "left-out" else int(settings.scales != "cosines")
 
 
 def _is_smooth(settings: Settings) -> bool:

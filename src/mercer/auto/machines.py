@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core, kernels
+from mercer._runtime.threads import flushed_denormals
 from mercer.designs.kernel_rows import times
 from mercer.equations.small_ridge import LEAST_SINGLE, refined_kernel_ridge
 
@@ -18,7 +19,7 @@ __all__ = ["Machine", "exact_responses"]
 
 _TOL = 2e-4  # relative residual of a machine that serves to be judged
 _ACCURATE = 1e-3  # the same above which a machine is solved once more, by itself
-_ROOT = {"laplacian": 1.0, "gaussian": 0.5}  # of gamma, by which it scales rows
+_ROOT = {"laplacian": 1.0, "exponential": 1.0, "gaussian": 0.5}  # of gamma, by which it scales rows
 _TOGETHER = 2**23  # numbers that the rows of machines solved together hold, at most: 32 MB
 
 
@@ -89,10 +90,11 @@ def _in_core(
     q, k, n = len(ridges), target.shape[1], len(machines)
     coef, constants, residual = np.empty((q, len(order), k)), np.empty((q, n, k)), np.empty((q, n))
     strengths = np.array(ridges, dtype=np.float64)[from_middle]
-    _core.solve_leaves(
-        *(fitted, order, starts, kernel, 1.0, scale, target, weights),
-        *(strengths, False, _TOL, coef, constants, residual, threads),
-    )
+    with flushed_denormals():
+        _core.solve_leaves(
+            *(fitted, order, starts, kernel, 1.0, scale, target, weights),
+            *(strengths, False, _TOL, coef, constants, residual, threads),
+        )
     # All ridges share the kernels of the held rows.
     beside = np.ascontiguousarray(np.moveaxis(coef, 0, 1).reshape(len(order), q * k))
     of_rows = np.repeat(np.arange(n), np.diff(ends, prepend=0))

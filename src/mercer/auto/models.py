@@ -70,11 +70,12 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
-        Settings of the model: "numbers", "max_integers" and "labels" of the ``TablePreparer``,
-        "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
-        its ``kernel`` is that of the model, "exponential" if it is the exponential kernel, else
-        "cosines"), "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (for inputs whose median
-        distance is 1), "ridge" and "transform".
+        Settings of the model: "numbers", "max_integers", "labels" and "identities" of the
+        ``TablePreparer``, "scales" ("left-out" for those of :class:`mercer.LeftOutScaler`; of
+        :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
+        "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
+        ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
+        inputs whose median distance is 1, or for "left-out" scales), "ridge" and "transform".
     search_results_ : dict of arrays
         Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
@@ -310,11 +311,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
-        Settings of the model: "numbers", "max_integers" and "labels" of the ``TablePreparer``,
-        "power" of :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" if
-        its ``kernel`` is that of the model, "exponential" if it is the exponential kernel, else
-        "cosines"), "kernel" ("laplacian", "gaussian" or "linear"), "gamma" (for inputs whose median
-        distance is 1) and "ridge".
+        Settings of the model: "numbers", "max_integers", "labels" and "identities" of the
+        ``TablePreparer``, "scales" ("left-out" for those of :class:`mercer.LeftOutScaler`; of
+        :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
+        "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
+        ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
+        inputs whose median distance is 1, or for "left-out" scales) and "ridge".
     search_results_ : dict of arrays
         Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, the criterion, and the share of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -14,7 +14,9 @@ from scipy import sparse
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
 from mercer.auto.tuning import TUNING
-from mercer.estimators.scales import GradientScaler, at_unit_distance, learned_scales, scaled
+from mercer.estimators.left_out_scales import FoundScales, LeftOutSearch
+from mercer.estimators.scales import GradientScaler, learned_scales
+from mercer.estimators.scaling import at_unit_distance, scaled
 from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
 from mercer.preparation import TableColumns, TablePreparer, column_names, read, rows_of, treated
@@ -84,7 +86,13 @@ class Split:
         return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
     def scales(self, settings: Settings) -> NDArray[np.float32]:
-        """Vector or matrix that scales treated rows, to a median distance of 1."""
+        """Vector or matrix that scales treated rows: to a median distance of 1, or to a gamma of 1
+        of the machine of least left-out error."""
+        if settings.scales == "left-out":
+            return self._once(
+                (*settings.treatment, settings.kernel, settings.power),
+                lambda: self._of_left_out(settings),
+            )
         which = *settings.treatment, settings.turned, settings.power
         metric = METRICS[settings.kernel]
         return self._once((*which, settings.scales, metric), lambda: self._scales(settings, metric))
@@ -103,6 +111,49 @@ class Split:
             learned = learned**settings.power
         return at_unit_distance(fitted, learned, metric).astype(np.float32)
 
+    def _of_left_out(self, settings: Settings) -> NDArray[np.float32]:
+        found, search = self.left_out(settings), self.left_out_search(settings)
+        return search.spread_out(settings.kernel, found, settings.power).astype(np.float32)
+
+    def left_out(self, settings: Settings, refined: bool = True) -> FoundScales:
+        """Scales of the treated inputs by which the kernel predicts left-out rows best.
+
+        They are found on few of the rows to fit, and ``refined`` on more.
+        """
+        which, search = (*settings.treatment, settings.kernel), self.left_out_search(settings)
+        kernel = settings.kernel
+
+        def few() -> FoundScales:
+            first: FoundScales = self._once((*which, "few"), lambda: search.rough(kernel))
+            return first
+
+        if not refined:
+            return few()
+        found: FoundScales = self._once((*which, "more"), lambda: search.refined(kernel, few()))
+        return found
+
+    def start_from(self, settings: Settings, others: FoundScales) -> None:
+        """Look for scales from those of other rows on, if these inputs need as many."""
+        search, kernel = self.left_out_search(settings), settings.kernel
+        if len(others.scales) == search.n_scales:
+            which = *settings.treatment, kernel, "more"
+            self._once(which, lambda: search.from_others(kernel, others))
+
+    def at_least_left_out(self, settings: Settings) -> Settings:
+        """Settings with the gamma and the ridge of the machine of least left-out error."""
+        return replace(settings, gamma=1.0, ridge=self.left_out(settings).ridge)
+
+    def left_out_search(self, settings: Settings) -> LeftOutSearch:
+        """Rows on which scales are sought by left-out errors."""
+        which = *settings.treatment, "left out"
+        search: LeftOutSearch = self._once(which, lambda: self._search(settings))
+        return search
+
+    def _search(self, settings: Settings) -> LeftOutSearch:
+        fitted, _ = self.rows(settings)
+        y, weights = self.y[self.fitted], self._of_fitted(self.weights)
+        return LeftOutSearch.of(fitted, y, weights, self.kind, self.key, TUNING.left_out_rows)
+
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         """The result of ``make``, which the first thread that asks for it calls."""
         with self.locks.setdefault(key, Lock()):
@@ -110,11 +161,14 @@ class Split:
                 self.made[key] = make()
             return self.made[key]
 
-    def _prepared(self, numbers: str, max_integers: int, labels: str) -> tuple[Any, Any]:
+    def _prepared(
+        self, numbers: str, max_integers: int, labels: str, identities: bool
+    ) -> tuple[Any, Any]:
         preparer = TablePreparer(
             numbers,
             max_integers=max_integers,
             labels=labels,
+            identities=identities,
             target=self.kind,
             random_state=np.random.default_rng(self.key),
         )

@@ -191,7 +191,11 @@ _LABELS = {
     "words": ", words of labels",
     "plain": ", texts as codes",
 }
-_SOURCES = {"machine": " of a kernel machine", "exponential": " of an exponential kernel machine"}
+_SOURCES = {
+    "machine": " of a kernel machine",
+    "exponential": " of an exponential kernel machine",
+    "left-out": " by left-out errors",
+}
 
 
 def in_words(settings: Settings) -> str:
@@ -200,6 +204,7 @@ def in_words(settings: Settings) -> str:
     if settings.max_integers:
         treatment += f" (up to {settings.max_integers} integers as categories)"
     treatment += _LABELS.get(settings.labels, "")
+    treatment += ", values that repeat told apart" if settings.identities else ""
     scales = "equal scales"
     if settings.power:
         scales = "learned scales" + (

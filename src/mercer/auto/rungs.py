@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mercer._runtime.threads import side_by_side
 from mercer.auto.bench import Evaluator
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record, Stage, better, rank_loss
-from mercer.auto.parts import LeafSplit
+from mercer.auto.parts import LeafSplit, Split
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 
@@ -24,6 +28,7 @@ __all__ = [
     "ALL_ROWS",
     "DENSE",
     "FEATURES",
+    "IDENTITIES",
     "LANDMARKS",
     "LEAVES",
     "RUNGS",
@@ -51,6 +56,10 @@ class SearchState(Protocol):
     n_inputs: int
     treatments: Sequence[tuple[str, int]]  # of the columns, the likeliest first
     label_ways: Sequence[str]  # treatments of labels, the likeliest first
+    has_identities: bool  # whether values repeat that a kernel may tell apart
+    n_jobs: int | None
+    # Scales of least left-out error and their ridge, by treatment and kernel.
+    known_scales: dict[Any, tuple[NDArray, float]]
     is_thin: bool  # whether the table has many times the rows of a trial
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials
@@ -60,6 +69,9 @@ class SearchState(Protocol):
     @property
     def best(self) -> Record | None:
         """Record of the best settings so far."""
+
+    def relative_error(self) -> float:
+        """Held-out error of the best settings, relative to that of a constant; 1 before any."""
 
 
 # Waves of trials; the best record of the settings of each trial is sent back.
@@ -172,6 +184,72 @@ def learned_scales(search: SearchState) -> Waves:
     yield trials
 
 
+def least_left_out(search: SearchState) -> Waves:
+    """The best treatment of this stage in scales that make the left-out error of a kernel least."""
+    best = _best_of_stage(search)
+    if best is not None and not search.has_identities and not _is_exact(search):
+        yield from _by_left_out_errors(search, [best])
+
+
+def identities(search: SearchState) -> Waves:
+    """The best settings so far, and scales by left-out errors that tell apart what repeats.
+
+    Trials fit as many rows as there are: of few, hardly two share a value.
+    """
+    if search.best is None or _is_exact(search):
+        return
+    best = search.best.settings
+    yield [Trial(best, [best.gamma], [best.ridge, best.ridge / 3])]
+    views = [replace(best, identities=is_told) for is_told in (True, False)]
+    yield from _by_left_out_errors(search, views)
+
+
+def _is_exact(search: SearchState) -> bool:
+    """Whether next to nothing is left to gain, at ridges that take float64 and its time."""
+    return search.relative_error() < TUNING.left_out_error
+
+
+def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:
+    """Kernels of least left-out error on few rows in their scales of more, by held-out rows.
+
+    Then gammas and ridges around the best of them.
+    """
+    part = search.bench.parts[0]
+    whole = part.whole if isinstance(part, LeafSplit) else part
+    kernels = tuple(TUNING.left_out_gammas)
+    candidates = []
+    for view in views:
+        plain = replace(view, turned=False, scales="left-out", power=1.0)
+        if whole.rows(plain)[0].shape[1] > TUNING.most_dense:
+            continue
+        if whole.left_out_search(plain).n_scales <= TUNING.left_out_inputs:
+            candidates += [replace(plain, kernel=kernel) for kernel in kernels]
+    if not candidates:
+        return
+    on_few = partial(whole.left_out, refined=False)
+    errors = [found.error for found in side_by_side(on_few, candidates, search.n_jobs)]
+    near: list[Settings] = []
+    for start in range(0, len(candidates), len(kernels)):  # views differ in their rows
+        of_view = sorted(zip(errors[start:], range(start, start + len(kernels)), strict=False))
+        most = TUNING.left_out_kernels if len(search.bench.parts) == 1 else 1
+        least = TUNING.left_out_near * of_view[0][0]
+        near += [candidates[place] for error, place in of_view[:most] if error <= least]
+    refined = list(side_by_side(whole.at_least_left_out, near, search.n_jobs))
+    for settings in refined:
+        found_scales = whole.left_out(settings)
+        known = found_scales.scales, found_scales.ridge
+        search.known_scales[settings.treatment, settings.kernel] = known
+    others = [p for p in search.bench.parts if isinstance(p, Split) and p is not part]
+    pairs = list(product(others, refined))
+    list(side_by_side(lambda p: p[0].start_from(p[1], whole.left_out(p[1])), pairs, search.n_jobs))
+    found = yield [Trial(s, [s.gamma], [s.ridge, s.ridge / 4]) for s in refined]
+    if not found:
+        return
+    best = min(found.values(), key=rank_loss).settings
+    gammas = np.multiply(TUNING.left_out_gammas[best.kernel], best.gamma).tolist()
+    yield [Trial(best, gammas, [best.ridge])]
+
+
 def past_the_ends(search: SearchState) -> Waves:
     """Weaker penalties and other gammas than any so far, while held-out rows gain by them."""
     for _ in range(TUNING.end_steps):
@@ -201,7 +279,8 @@ def beyond_ends(
     Empty if neither the ridge nor the gamma of ``best``, the settings of least loss, is an end of
     the values tried with its kernel. ``ridges_alone`` leaves gammas within their ends.
     """
-    alike = [s for s in tried if s.kernel == best.kernel]
+    unit = best.kernel, best.scales == "left-out"
+    alike = [s for s in tried if (s.kernel, s.scales == "left-out") == unit]
     factor = TUNING.gamma_step[best.kernel]
     outer, inner = (replace(best, gamma=best.gamma * f) for f in (1 / factor, factor))
     weaker = max(best.ridge / TUNING.end_ridge_step, TUNING.least_ridge_of_all)
@@ -427,13 +506,15 @@ RUNGS = (
 ALL_ROWS = Rung(
     "rung 3",
     TUNING.last_rung_rows,
-    (on_more_rows, learned_scales, past_the_ends),
+    (on_more_rows, learned_scales, least_left_out, past_the_ends),
     work=TUNING.last_rung_work,
 )
 # Rows that lie as close together as those of the whole table: after rung 3 if that was thin, and
 # instead of rung 3 for local machines.
 DENSE = Rung("leaves", None, (dense,))
-LEAVES = Rung("leaves", None, (step_by_step, learned_scales, past_the_ends))
+LEAVES = Rung("leaves", None, (step_by_step, learned_scales, least_left_out, past_the_ends))
+# After rung 3, where labels or whole numbers repeat.
+IDENTITIES = Rung("identities", TUNING.identity_rows, (identities, past_the_ends))
 # Instead of rung 3 for random features.
 FEATURES = Rung("features", None, (with_features,), form=TUNING.trial_features)
 # After leaves whose rows are worth little more than any others.

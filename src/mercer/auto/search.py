@@ -79,7 +79,8 @@ class Search:
         self.finalists: list[Settings] = []
         self.treatments: Sequence[tuple[str, int]] = []
         self.label_ways: Sequence[str] = ("numbers",)
-        self.n_inputs, self.is_thin = 1, False
+        self.known_scales: dict[Any, tuple[NDArray, float]] = {}
+        self.n_inputs, self.is_thin, self.has_identities = 1, False, False
         self.first_rows = self.parts[0].fitted  # few settings were tried on them
 
     @property

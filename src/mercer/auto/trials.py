@@ -35,6 +35,7 @@ __all__ = [
 
 METRICS = {
     "laplacian": "cityblock",
+    "exponential": "euclidean",
     "gaussian": "sqeuclidean",
     "linear": "sqeuclidean",
 }
@@ -47,20 +48,23 @@ class Settings:
     numbers: str = "robust"  # treatment of numbers by the ``TablePreparer``
     max_integers: int = 0  # of the ``TablePreparer``
     labels: str = "numbers"  # of the ``TablePreparer``
+    identities: bool = False  # of the ``TablePreparer``
     power: float = 0.0  # of the scales that the ``GradientScaler`` learns
     turned: bool = False  # whether these scales turn inputs, too: its ``full``
     # Model whose gradients give the input scales: "cosines"; "machine", that of this ``kernel``;
-    # "exponential", that of the exponential kernel; "linear", a lasso that leaves inputs out.
+    # "exponential", that of the exponential kernel; "linear", a lasso that leaves inputs out. Or
+    # "left-out": scales by which this ``kernel`` predicts left-out rows best.
     scales: str = "cosines"
-    kernel: str = "laplacian"  # or "gaussian", or "linear" for many inputs
-    gamma: float = 1.0  # of inputs whose median distance is 1
+    kernel: str = "laplacian"  # or "gaussian", "exponential", or "linear" for many inputs
+    # Of inputs whose median distance is 1, or in "left-out" scales.
+    gamma: float = 1.0
     ridge: float = 0.3  # in the system (K + ridge I) a = y
     transform: str = "identity"  # of the target, or "log"
 
     @property
-    def treatment(self) -> tuple[str, int, str]:
-        """Settings of the ``TablePreparer``: numbers, max_integers and labels."""
-        return self.numbers, self.max_integers, self.labels
+    def treatment(self) -> tuple[str, int, str, bool]:
+        """Settings of the ``TablePreparer``: numbers, max_integers, labels and identities."""
+        return self.numbers, self.max_integers, self.labels, self.identities
 
     @property
     def scales_kernel(self) -> str | None:

@@ -57,8 +57,13 @@ class Tuning:
     last_rung_work: float = 2e9  # rows² × inputs that a trial of rung 3 always has: 30 ms
     gammas: dict[str, tuple[float, ...]] = _by_kernel((0.5, 2.0), (0.3, 1.0))
     ridges: dict[str, tuple[float, ...]] = _by_kernel((0.1, 1.0), (0.003, 0.1))
-    gamma_step: dict[str, float] = _by_kernel(2.0, 3.0)  # factor between neighbouring gammas
-    powers: dict[str, tuple[float, ...]] = _by_kernel((0.0, 0.5, 1.0), (0.0, 1.0))  # of the scales
+    gamma_step: dict[str, float] = _by_kernel(
+        2.0, 3.0, exponential=2.0
+    )  # factor between neighbouring gammas
+    # Of the scales. Left-out errors, not trials, choose scales for the exponential kernel.
+    powers: dict[str, tuple[float, ...]] = _by_kernel(
+        (0.0, 0.5, 1.0), (0.0, 1.0), exponential=(1.0,)
+    )
     kept: dict[str, int] = _by_kernel(2, 1)  # groups of each kernel that rung 2 takes over
     kept_last: dict[str, int] = _by_kernel(1, 1)  # groups of each kernel that rung 3 takes over
     near: float = 1.1  # share of the least loss up to which a Gaussian goes on
@@ -69,6 +74,18 @@ class Tuning:
     linear_ridges: tuple[float, ...] = (0.1, 0.03, 0.01, 0.003)
     learned_inputs: int = 300  # treated inputs up to which a machine learns scales: d² work
     chunk_work: float = 1e9  # multiplications of trials that one thread takes together: 10 ms
+
+    # -- scales by left-out errors -----------------------------------------------------------------
+    left_out_inputs: int = 100  # inputs, labels of a column as one, up to which these are tried
+    left_out_rows: int = 1000  # of the machine
+    left_out_error: float = 0.02  # relative held-out error below which these are not tried
+    identity_rows: int = 2500  # rows of trials that tell apart what repeats
+    left_out_kernels: int = 2  # kernels of which more rows are taken, by the errors of few
+    left_out_near: float = 1.03  # share of the least such error up to which they are
+    # Factors of the gamma that was found, of each kernel.
+    left_out_gammas: dict[str, tuple[float, ...]] = _by_kernel(
+        (0.5, 2.0), (0.4, 2.5), exponential=(0.5, 2.0)
+    )
 
     # -- past the ends of the grids --------------------------------------------------------------
     end_steps: int = 10  # most steps
@@ -147,10 +164,11 @@ class Tuning:
     transform_margin: float = 0.02  # gain that a transformed target must show between rungs
     gaussian_margin: float = 0.03  # gain that a Gaussian must show between rungs
     sure: float = 2.0  # standard errors that another kernel or target must gain
-    # Standard errors that learned scales must gain: gains of one to two on held-out rows lowered
-    # test errors on five of five tables of 5000 rows, by up to a hundredth.
-    sure_of_scales: float = 0.5
-    much_by_scales: float = 0.03  # gain by learned scales that is enough with any tails
+    # Standard errors that scales of a machine, and then those by left-out errors, must gain. Gains of
+    # one to two on held-out rows by those of machines lowered test errors on five of five tables of
+    # 5000 rows, by up to a hundredth.
+    sure_of_scales: tuple[float, float, float] = (0.0, 0.5, 1.0)
+    much_by_scales: tuple[float, float, float] = (0.0, 0.03, 0.06)  # enough with any tails
     much: float = 0.2  # gain that is enough with any tails
     sure_of_dense: float = 1.5  # standard errors that scales tried on dense rows must gain
     # Gain per doubling of rows still to come that a Gaussian must show on classes.
@@ -175,18 +193,22 @@ class Tuning:
     # Rows up to which the model is exact: at 37 000 to 45 000 rows of four tables its errors were 2
     # to 14 % below those of leaves, in up to twice their time; half of its kernel takes 2.5 GB.
     exact_rows: int = 50_000
-    exact_cost: dict[str, float] = _by_kernel(3.0, 16.0)  # time in trials of as many kernel entries
+    exact_cost: dict[str, float] = _by_kernel(
+        3.0, 16.0, exponential=3.0
+    )  # time in trials of as many kernel entries
     direct_rows: int = 2000  # rows up to which one factor is quicker than iterations
     # The same for ridges so weak that iterations are many: 200 MB of kernel.
     most_direct_rows: int = 5000
-    direct_ridge: dict[str, float] = _by_kernel(3e-3, 1e-5)
+    direct_ridge: dict[str, float] = _by_kernel(3e-3, 1e-5, exponential=3e-3)
     # Rank of the preconditioner per root of the rows: with 2 instead of 3, errors of ijcnn1 rose by
     # 2 % (three splits), as iterations then stop at rougher responses.
-    rank: dict[str, float] = _by_kernel(3.0, 10.0)
+    rank: dict[str, float] = _by_kernel(3.0, 10.0, exponential=3.0)
     # A low rank has what is smooth: with leaves a Gaussian took 29 iterations instead of 24, and
     # 17 s instead of 13 (an arm without noise, 30 000 rows).
-    preconditioner: dict[str, str] = _by_kernel("auto", "rpcholesky")
-    features: dict[str, int] = _by_kernel(1024, 2048, linear=1)  # without a time budget
+    preconditioner: dict[str, str] = _by_kernel("auto", "rpcholesky", exponential="auto")
+    features: dict[str, int] = _by_kernel(
+        1024, 2048, exponential=2048, linear=1
+    )  # without a time budget
     more_features: int = 4  # factor of the features where a time budget pays for them
     least_features: int = 32
     most_codes: int = 2**28  # rows × features at most: 256 MB of codes

@@ -161,10 +161,12 @@ def chosen_words(chosen: dict[str, Any], n_tried: int) -> str:
     scales = f"scales of columns learned from the target{damped}" if power else "equal scales"
     scales = f"{scales} of turned inputs" if chosen["turned"] else scales
     labels = ", few integers as labels" if chosen["max_integers"] else ""
+    labels += ", values that repeat told apart" if chosen.get("identities") else ""
     labels += ", words of labels" if chosen["labels"] == "words" else ""
+    of_distance = "" if chosen.get("scales") == "left-out" else " of the median distance"
     target = ", logarithms of the target" if chosen["transform"] == "log" else ""
     return (
         f"chosen from {n_tried} on held-out rows: {chosen['numbers']} numbers{labels}, {scales}, "
-        f"{chosen['kernel']} kernel, gamma {chosen['gamma']:g} of the median distance, ridge "
+        f"{chosen['kernel']} kernel, gamma {chosen['gamma']:g}{of_distance}, ridge "
         f"{chosen['ridge']:g}{target}"
     )

@@ -31,24 +31,30 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack, solve_triangular
+from scipy.linalg import blas, solve_triangular
 from scipy.optimize import minimize
 
-from mercer._runtime.arrays import check_memory
+from mercer import _core
+from mercer._runtime.arrays import check_memory, n_threads
+from mercer._runtime.threads import (
+    cholesky_in_place,
+    inverse_of_factor_in_place,
+    mirror_upper,
+)
 from mercer.equations.factor import lower
 from mercer.kernels import Stationary
-from mercer.kernels.distances import distances, scaled
+from mercer.kernels.distances import fill
 
 __all__ = ["Criterion", "LeftOut", "Likelihood", "Parameters", "likes_own_scales", "optimum"]
 
 _MATRICES = 7.0  # of the size of the kernel matrix in memory at once
 # Bounds of the search: lengths of inputs in units of the first ones, and ridges in units of
-# k(x, x), the least of which leaves a factor in float64.
+# k(x, x), the least of which leave a factor in float64 and in float32.
 _LENGTHS = (1 / 30, 1e4)
-_RIDGES = (1e-6, 1e3)
+_MOST_RIDGE, _LEAST_RIDGES = 1e3, {"d": 1e-6, "f": 1e-3}
 _GAIN = 1e-6  # of the criterion per row, below which a step ends the search
 _MOST_STEPS = 200
-_TILE = 128  # rows and columns of differences that stay in the processor's cache
+_MOST_AGAIN = 5  # evaluations beyond one a step
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,11 @@ class Criterion:
     """Function of log gamma (d,) and log ridge to maximise; a MemoryError if it is too large."""
 
     kernel: Stationary  # with a slope
-    rows: NDArray[np.float64]  # (n, d)
-    targets: NDArray[np.float64]  # (n, q), none of them constant
+    rows: NDArray[np.floating]  # (n, d), float64, or float32 where ridges are not small
+    targets: NDArray[np.floating]  # (n, q) in the type of the rows, none of them constant
     weights: NDArray[np.float64] | None = None  # (n,), above 0; None for ones
     fit_intercept: bool = True  # False for constants of 0
-    _inputs: NDArray[np.float64] = field(init=False)
+    _inputs: NDArray[np.floating] = field(init=False)
 
     def __post_init__(self) -> None:
         n = len(self.rows)
@@ -87,12 +93,13 @@ class Criterion:
         ridges = self._ridges(np.exp(logs[-1]))
         values = kernel(self._inputs)
         matrix = values.copy()
-        matrix[np.diag_indices(n)] += ridges
-        factor = lower(matrix)
-        log_det = 2.0 * float(np.sum(np.log(np.diag(factor))))
-        inverse = _inverse(factor)
-        del matrix, factor
-        value, slopes = self._of_inverse(inverse, log_det)
+        matrix[np.diag_indices(n)] += ridges.astype(values.dtype)
+        if not cholesky_in_place(matrix):
+            raise np.linalg.LinAlgError("the matrix is not positive definite to rounding.")
+        log_det = 2.0 * float(np.sum(np.log(matrix.diagonal())))
+        inverse_of_factor_in_place(matrix)
+        value, slopes = self._of_inverse(matrix, log_det)
+        del matrix
         of_ridge = slopes.diagonal() @ ridges
         return value, np.append(self._products(kernel, values, slopes), of_ridge)
 
@@ -135,14 +142,18 @@ class Criterion:
         self, kernel: Stationary, values: NDArray[np.float64], matrix: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """tr(matrix dK / d log gamma_j) for every input j, (d,); ``matrix`` is overwritten."""
-        x = scaled(self._inputs, kernel.input_scale(self._inputs.shape[1]))
-        slope = kernel.slope(distances(kernel.metric, x, x), values)
+        x = self._inputs * kernel.input_scale(self._inputs.shape[1]).astype(values.dtype)
+        apart = np.empty_like(values)
+        name = "cityblock" if kernel.metric == "cityblock" else "sqeuclidean"
+        fill(apart, name, x, x, np.ones(x.shape[1]))
+        slope = kernel.slope(
+            np.sqrt(apart, out=apart) if kernel.metric == "euclidean" else apart, values
+        )
         if slope is None:
             raise TypeError(f"kernel must be a function of a distance; got {kernel!r}.")
         matrix *= slope
-        if kernel.metric != "cityblock":  # sums of squared differences are products of matrices
-            sums = matrix.sum(axis=1) @ np.square(x) - np.einsum("ij,ij->j", x, matrix @ x)
-            return 2.0 * sums
+        if kernel.metric != "cityblock":
+            return _weighted_squares(matrix, x)
         return _weighted_distances(matrix, x)
 
 
@@ -229,39 +240,52 @@ class LeftOut(Criterion):
 
 
 def optimum(
-    criterion: Criterion, gamma: NDArray[np.float64], ridge: float, own_scales: bool = True
+    criterion: Criterion,
+    gamma: NDArray[np.float64],
+    ridge: float,
+    ties: NDArray[np.int64] | None = None,
+    *,
+    pull: float = 0.0,
+    gain: float = _GAIN,
+    most_steps: int = _MOST_STEPS,
 ) -> Parameters:
     """The parameters of the largest criterion that a search from these reaches.
 
-    With ``own_scales`` every input has its own gamma; without, one factor multiplies ``gamma``
-    (d,). Lengths of the inputs stay within 1/30 and 10 000 times the first ones, the ridge within
-    1e-6 and 1000. The search stops where a step gains less than 1e-6 per row. Units of the targets
-    change neither the steps nor the result.
+    Inputs of equal numbers in ``ties`` (d,) keep the ratios that their gammas have in ``gamma``;
+    None frees all of them, zeros none. Lengths of the inputs stay within 1/30 and 10 000 times the
+    first ones, the ridge within 1e-6, or 1e-3 for float32, and 1000. The search stops after a step
+    that gains less than ``gain`` per row, or after ``most_steps``. Of the criterion per row,
+    ``pull`` times the mean squared logarithm of the factors of the first gammas is subtracted.
+    Units of the targets change neither the steps nor the result.
     """
     n, d = criterion.rows.shape
-    weights = criterion.weights
+    ties = np.arange(d) if ties is None else ties
+    weights, least = criterion.weights, _LEAST_RIDGES[criterion.rows.dtype.char]
     widest, narrowest = -criterion.kernel.power * np.log(_LENGTHS[::-1])
-    least = np.log(_RIDGES[0] * (1.0 if weights is None else float(weights.max())))
-    most = max(np.log(_RIDGES[1]), least)
-    n_factors = d if own_scales else 1
-    bounds = [(widest, narrowest)] * n_factors + [(least, most)]
-    first = np.append(np.zeros(n_factors), np.clip(np.log(ridge), least, most))
+    lowest = np.log(least * (1.0 if weights is None else float(weights.max())))
+    highest = max(np.log(_MOST_RIDGE), lowest)
+    n_factors = int(ties.max()) + 1
+    bounds = [(widest, narrowest)] * n_factors + [(lowest, highest)]
+    first = np.append(np.zeros(n_factors), np.clip(np.log(ridge), lowest, highest))
 
     def logs_of(steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.append(np.log(gamma) + steps[:-1], steps[-1])
+        return np.append(np.log(gamma) + steps[ties], steps[-1])
 
     at_first = criterion(logs_of(first))[0]
 
     def loss(steps: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         value, gradient = criterion(logs_of(steps))
-        if not own_scales:
-            gradient = np.array([gradient[:-1].sum(), gradient[-1]])
-        return (at_first - value) / n, -gradient / n
+        of_factors = np.bincount(ties, gradient[:-1], minlength=n_factors)
+        slopes = -np.append(of_factors, gradient[-1]) / n
+        slopes[:-1] += 2.0 * pull * steps[:-1] / n_factors
+        return (at_first - value) / n + pull * float(np.mean(np.square(steps[:-1]))), slopes
 
-    how = {"ftol": _GAIN, "maxiter": _MOST_STEPS}
+    # Rounding leaves little to gain at the end, which lines would be searched for in vain.
+    how = {"ftol": gain, "maxiter": most_steps, "maxfun": most_steps + _MOST_AGAIN}
     found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=how)
     best = np.exp(logs_of(found.x))
-    return Parameters(best[:-1], float(best[-1]), float(at_first - n * found.fun))
+    moved = pull * float(np.mean(np.square(found.x[:-1])))
+    return Parameters(best[:-1], float(best[-1]), float(at_first - n * (found.fun - moved)))
 
 
 def likes_own_scales(
@@ -274,43 +298,42 @@ def likes_own_scales(
         if not outputs.any():
             continue
         part, others = criterion.taken(known, outputs), criterion.taken(~known, outputs)
+        free, tied = np.arange(len(gamma)), np.zeros(len(gamma), dtype=np.int64)
         own, common = (
-            part.score(optimum(part, gamma, ridge, each), others) for each in (True, False)
+            part.score(optimum(part, gamma, ridge, ties), others) for ties in (free, tied)
         )
         gain += own - common
     return gain > 0
 
 
-def _inverse(factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(L Lᵀ)⁻¹ of a C-ordered lower triangle L, which is overwritten."""
-    # The transpose of a C-ordered lower triangle is an upper one in the order of LAPACK.
-    upper, _ = lapack.dpotri(factor.T, lower=0, overwrite_c=1)
-    inverse = np.tril(upper.T)
-    inverse += np.tril(inverse, -1).T
-    return inverse
-
-
-def _congruent(matrix: NDArray[np.float64], diagonal: NDArray[np.float64]) -> NDArray[np.float64]:
+def _congruent(matrix: NDArray, diagonal: NDArray) -> NDArray:
     """M diag(s) M of a symmetric M and s of at least 0."""
-    half = matrix * np.sqrt(diagonal)
-    product = np.asarray(blas.dsyrk(1.0, half.T, trans=1, lower=1))
-    product = np.tril(product)
-    product += np.tril(product, -1).T
+    half = matrix * np.sqrt(diagonal).astype(matrix.dtype)
+    (product_of,) = blas.get_blas_funcs(("syrk",), (half,))
+    # The transpose of a C-ordered upper triangle is a lower one in the order of BLAS.
+    product = np.asarray(product_of(1.0, half.T, trans=1, lower=1)).T
+    mirror_upper(product)
     return product
 
 
-def _weighted_distances(matrix: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ_ij matrix_ij |x_ia - x_ja| of a symmetric matrix, for every input a, (d,)."""
+def _weighted_squares(matrix: NDArray, x: NDArray) -> NDArray[np.float64]:
+    """Σ_ij matrix_ij (x_ia - x_ja)² of a symmetric matrix, for every input a, (d,)."""
+    sums = matrix.sum(axis=1) @ np.square(x) - np.einsum("ij,ij->j", x, matrix @ x)
+    return 2.0 * sums.astype(np.float64)
+
+
+def _weighted_distances(matrix: NDArray, x: NDArray) -> NDArray[np.float64]:
+    """Σ_ij matrix_ij |x_ia - x_ja| of a symmetric matrix, for every input a, (d,).
+
+    Of two values, the absolute difference is its square in other units.
+    """
+    low, spread = x.min(axis=0), np.ptp(x, axis=0)
+    binary = ((x == low) | (x == low + spread)).all(axis=0)
+    few, many = np.flatnonzero(binary & (spread > 0)), np.flatnonzero(~binary)
     sums = np.zeros(x.shape[1])
-    for first in range(0, len(x), _TILE):
-        rows = slice(first, first + _TILE)
-        for start in range(first, len(x), _TILE):
-            columns = slice(start, start + _TILE)
-            tile = matrix[rows, columns].copy()
-            if start > first:
-                tile *= 2.0
-            apart = np.empty_like(tile)
-            for a in range(x.shape[1]):
-                np.subtract(x[rows, a, None], x[None, columns, a], out=apart)
-                sums[a] += np.vdot(tile, np.abs(apart, out=apart))
+    sums[few] = _weighted_squares(matrix, x[:, few]) / spread[few]
+    of_many = np.zeros(len(many))
+    columns = np.ascontiguousarray(x.T[many])
+    _core.distance_sums(np.ascontiguousarray(matrix), columns, of_many, n_threads(None))
+    sums[many] = of_many
     return sums

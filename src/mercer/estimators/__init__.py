@@ -3,6 +3,7 @@
 from mercer.estimators.classification import KernelClassifier
 from mercer.estimators.doubly import DoublySGDClassifier, DoublySGDRegressor
 from mercer.estimators.dual import DualKernelSVC
+from mercer.estimators.left_out_scales import LeftOutScaler
 from mercer.estimators.local import LocalKernelClassifier, LocalKernelRegressor
 from mercer.estimators.regression import KernelRegressor
 from mercer.estimators.scales import GradientScaler
@@ -15,6 +16,7 @@ __all__ = [
     "GradientScaler",
     "KernelClassifier",
     "KernelRegressor",
+    "LeftOutScaler",
     "LocalKernelClassifier",
     "LocalKernelRegressor",
     "SparseKernelClassifier",

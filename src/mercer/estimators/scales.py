@@ -4,41 +4,38 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import validate_data
 
-from mercer._runtime.random import RandomStateLike, Slot, key_from, shuffled
-from mercer._runtime.rows import PreparedRows
-from mercer._runtime.sparse import canonical_csr
-from mercer._runtime.state import Checked, State
+from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import (
-    check_weights,
     flag,
     is_name,
-    is_plain,
     name_from,
     positive_integer,
     real_number,
-    weighted_mean,
 )
 from mercer.equations.small_ridge import kernel_ridge, ridge_regressions
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.lasso_scales import lasso_scales
-from mercer.estimators.targets import signs
+from mercer.estimators.scaling import (
+    METRICS,
+    InputScaler,
+    as_columns,
+    at_unit_distance,
+    sampled,
+    scaled,
+)
 from mercer.kernels import Gaussian
 from mercer.kernels.distances import fill
 from mercer.maps import RandomFourier
 
-__all__ = ["GradientScaler", "at_unit_distance", "learned_scales", "scaled"]
+__all__ = ["GradientScaler", "learned_scales"]
 
-_METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
 _RIDGES = (0.03, 0.3, 3.0)
 _SHARE = 0.75  # share of the sampled rows that width and ridge are fitted to; the rest judges
@@ -50,8 +47,6 @@ _ROWS = 1000  # rows that gradients are averaged over
 _MACHINE_ROWS, _MACHINE_GRADIENTS = 2000, 200  # it is fitted to, and gradients are averaged over
 _EUCLIDEAN = "exponential"  # kernel of the machines that begin with equal scales
 _LASSO = "linear"  # kernel of the machine with an l1 penalty
-_MOST_DENSE = 2000  # inputs up to which rows are dense where others were left out
-_PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than _OTHERS others
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ _COURSES = {
 
 
 @dataclass(eq=False, repr=False)
-class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class GradientScaler(InputScaler):
     """Scale each input by the mean size of the derivative of a first model along it.
 
     The scale of an input is the root mean square of the derivative along it of f, a ridge fit of
@@ -154,105 +149,6 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     target: str = "auto"
     random_state: RandomStateLike = None
 
-    _fitted_by: ClassVar[str] = "matrix_"
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = self.power != 0
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the scales.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-            Inputs of comparable size, such as the output of TablePreparer.
-        y : array of shape (n,) or (n, k)
-            Targets or labels; not needed with ``power=0``.
-        sample_weight : array of shape (n,), default=None
-            Weight per row, >= 0, of the errors and of the derivatives. The median distance is over
-            all rows of positive weight, unweighted.
-
-        Returns
-        -------
-        self
-        """
-        self._check_settings()
-        X, options = canonical_csr(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-        if isinstance(X, PreparedRows):  # checked by whoever prepares them
-            self.n_features_in_ = X.shape[1]
-        elif self.power == 0:
-            X = validate_data(self, X, **options)
-        else:
-            X, y = validate_data(self, X, y, multi_output=True, **options)
-        weights = check_weights(sample_weight, X)
-        if weights is not None and not weights.all():
-            kept = np.flatnonzero(weights)
-            X, y, weights = X[kept], None if y is None else np.asarray(y)[kept], weights[kept]
-        sample, unit, matrix = self._learned(X, y, weights=weights)
-        self.matrix_ = at_unit_distance(sample, matrix, self.metric) / unit
-        lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
-        self.scales_ = lengths / lengths.max()
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Rows in the scaled inputs.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-
-        Returns
-        -------
-        array or CSR of shape (n, d'), in the dtype of X
-            Columns of the inputs whose scale is not 0.
-
-        Raises
-        ------
-        ValueError
-            If a scaled input exceeds the range of the dtype of X.
-        """
-        self._check_fitted()
-        if isinstance(X, PreparedRows):
-            return X.then(self.transform)
-        if not is_plain(X, self):
-            X, options = (
-                canonical_csr(X),
-                {"accept_sparse": "csr", "dtype": (np.float64, np.float32)},
-            )
-            X = validate_data(self, X, reset=False, **options)
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = scaled(X, self.matrix_)
-            values = rows.data if sparse.issparse(rows) else rows
-            in_range = np.isfinite(values.sum()) or np.isfinite(values).all()
-        if not in_range:
-            raise ValueError(f"X must have scaled inputs within the range of {X.dtype}.")
-        return rows
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """Names of the columns of ``transform``: inputs whose scale is not 0.
-
-        Parameters
-        ----------
-        input_features : array of str of shape (d,) or None, default=None
-            Names of the inputs; by default those of the fit.
-
-        Returns
-        -------
-        ndarray of str of shape (d',)
-        """
-        self._check_fitted()
-        names: NDArray = super().get_feature_names_out(input_features)
-        return names[self.scales_ != 0]
-
-    def _check_state(self) -> None:
-        state, d = State(self), State(self).integer("n_features_in_", 1)
-        is_flat = np.ndim(state.value("matrix_")) == 1
-        state.array("matrix_", (d,) if is_flat else (d, d))
-
     def _check_settings(self) -> None:
         if not 0 <= real_number(self.power, "power") <= 1:
             raise ValueError(f"power must be between 0 and 1; got {self.power!r}.")
@@ -263,8 +159,12 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             name_from(self.kernel, (*_COURSES, _LASSO), "kernel")
             if self.full and is_name(self.kernel, _LASSO):
                 raise ValueError("full must be False with kernel='linear'; got True.")
-        name_from(self.metric, _METRICS, "metric")
+        name_from(self.metric, METRICS, "metric")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
+
+    def _matrices(self, X: Any, y: Any, weights: NDArray | None) -> tuple[NDArray, NDArray]:
+        sample, unit, matrix = self._learned(X, y, weights=weights)
+        return matrix, at_unit_distance(sample, matrix, self.metric) / unit
 
     def _learned(
         self, X: Any, y: Any, first: NDArray | None = None, weights: NDArray | None = None
@@ -275,15 +175,12 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         known.
         """
         key = key_from(self.random_state)
-        rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
-        sample = X[rows]
-        unit = _unit(sample)  # squares of large numbers leave the range of float32
-        sample = sample / X.dtype.type(unit)
+        rows, sample, unit = sampled(X, key, int(self.max_rows))
         if self.power == 0 or len(rows) <= 3:
             return sample, unit, np.ones(X.shape[1])
         if weights is not None:
             weights = weights[rows] / weights[rows].mean()
-        target = _as_columns(np.asarray(y)[rows], self.target, weights)
+        target = as_columns(np.asarray(y)[rows], self.target, weights)
         if self.kernel == _LASSO:
             return sample, unit, lasso_scales(sample, target, weights) ** float(self.power)
         dense = sample.toarray() if sparse.issparse(sample) else sample
@@ -336,32 +233,6 @@ def learned_scales(
     again what one without it learned ``first``, with a power of 1.
     """
     return scaler._learned(X, y, first, weights)[2]
-
-
-def _unit(rows: Any) -> float:
-    """The power of two next to the largest number, by which rows are divided without rounding."""
-    values = rows.data if sparse.issparse(rows) else rows
-    return float(np.ldexp(1.0, np.frexp(np.max(np.abs(values), initial=0.0))[1] - 1))
-
-
-def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
-    """``matrix`` times the number that brings the median distance between rows to 1.
-
-    Rows are in random order; equal ones do not count.
-    """
-    rows = scaled(X[:_PAIRED], matrix)
-    rows = rows.toarray() if sparse.issparse(rows) else rows
-    power = 1 if metric == "cityblock" else 2
-    distances = [
-        np.sum(np.abs(rows - np.roll(rows, shift, axis=0)) ** power, axis=1, dtype=np.float64)
-        for shift in range(1, min(_OTHERS, len(rows)))
-    ]
-    apart = np.concatenate([np.zeros(1), *distances])
-    apart = apart[apart > 0]
-    with np.errstate(over="ignore"):  # beside one huge number, distances may be next to nothing
-        factor = (np.median(apart) if len(apart) else np.float64(1.0)) ** (-1 / power)
-    most = np.finfo(np.float64).max / max(1.0, float(np.max(np.abs(matrix), initial=0.0)))
-    return matrix * min(float(factor), most)
 
 
 @dataclass
@@ -453,19 +324,6 @@ def _smooth_fit(
     return _SmoothFit(scaled, phases, coef)
 
 
-def _as_columns(y: NDArray, kind: str, weights: NDArray | None) -> NDArray[np.float64]:
-    """Targets (n, k) of mean 0, classes as columns of -1 and 1."""
-    if kind == "auto":
-        kind = "continuous" if type_of_target(y).startswith("continuous") else "classes"
-    if kind == "classes" and y.ndim == 1:
-        classes, labels = np.unique(y, return_inverse=True)
-        y = signs(labels, len(classes))
-    target = y.reshape(len(y), -1).astype(np.float64)
-    target = target - weighted_mean(target, weights)
-    spread = float(target.std()) if kind != "classes" else 1.0
-    return target / (spread or 1.0)
-
-
 def _root(products: NDArray, power: float) -> NDArray:
     """A power of the root of M, or of its diagonal, at least a thousandth of the largest.
 
@@ -481,18 +339,3 @@ def _root(products: NDArray, power: float) -> NDArray:
         return np.eye(len(products))
     scales = np.maximum(np.sqrt(np.maximum(values / values.max(), 0)), _FLOOR) ** power
     return (vectors * scales) @ vectors.T
-
-
-def scaled(X: Any, matrix: NDArray) -> Any:
-    """X in its dtype, with columns scaled, scale 0 left out, or turned by a square matrix."""
-    if matrix.ndim == 1:
-        if not matrix.all():
-            kept = np.flatnonzero(matrix)
-            # Trees need rows that lie in one piece, as those of X[:, kept] do not.
-            X = X.take(kept, axis=1) if isinstance(X, np.ndarray) else X[:, kept]
-            matrix = matrix[kept]
-            X = X.toarray() if sparse.issparse(X) and len(kept) <= _MOST_DENSE else X
-        if sparse.issparse(X):
-            return sparse.csr_array(X.multiply(matrix[None, :].astype(X.dtype)))
-        return X * matrix.astype(X.dtype)
-    return X @ matrix.astype(X.dtype)

@@ -191,11 +191,12 @@ def choose_by(
     kind = Likelihood if criterion == "evidence" else LeftOut
     judged = kind(kernel, X, targets / sizes, weights, fit_intercept)
     start = np.full(X.shape[1], kernel.gamma), alpha * n
-    own_scales = X.shape[1] > 1 and len(X) >= _FEWEST_HALVED
-    if own_scales:
+    ties = np.zeros(X.shape[1], dtype=np.int64)
+    if X.shape[1] > 1 and len(X) >= _FEWEST_HALVED:
         order = random_order(key, len(X))
-        own_scales = likes_own_scales(judged, *start, order < np.median(order))
-    found = optimum(judged, *start, own_scales)
+        if likes_own_scales(judged, *start, order < np.median(order)):
+            ties = np.arange(X.shape[1])
+    found = optimum(judged, *start, ties)
     if criterion == "evidence":
         value = found.value - len(X) * float(np.sum(np.log(sizes)))  # in units of the targets
     else:

@@ -25,7 +25,7 @@ from mercer.estimators.base import FeatureModel
 from mercer.estimators.dual import DualKernelSVC
 from mercer.estimators.inputs import MATRIX, NUMBERS
 from mercer.estimators.preprocessing import Preprocessing
-from mercer.estimators.scales import GradientScaler
+from mercer.estimators.scaling import InputScaler
 from mercer.maps.products import Groups, ProductForm, form_of_kernel
 from mercer.preparation import TablePreparer, checked_table
 from mercer.preparation.frames import frame_of
@@ -185,7 +185,7 @@ def _origins(step: Any, origins: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Columns of the table behind the columns that a step makes; None if it mixes them."""
     if isinstance(step, TablePreparer):
         return origins[step.origins_]
-    if isinstance(step, GradientScaler):
+    if isinstance(step, InputScaler):
         return None if step.matrix_.ndim == 2 else origins[step.scales_ != 0]
     return origins if isinstance(step, _BY_COLUMN) else None
 

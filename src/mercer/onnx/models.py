@@ -14,11 +14,12 @@ from mercer.auto import AutoKernelClassifier, LogTargetRegressor
 from mercer.auto.base import AutoKernelMachine
 from mercer.auto.means import MeanModel
 from mercer.auto.targets import _LEVELS
-from mercer.estimators import DualKernelSVC, GradientScaler
+from mercer.estimators import DualKernelSVC
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.classification import Classification
 from mercer.estimators.precomputed import has_matrix
 from mercer.estimators.probabilities import Probabilities
+from mercer.estimators.scaling import InputScaler
 from mercer.maps.base import FeatureMap
 from mercer.onnx.features import _dense, features, responses
 from mercer.onnx.graph import TEXT, Graph, Value
@@ -37,7 +38,7 @@ __all__ = [
     "transformed_width",
 ]
 
-TRANSFORMERS = (TablePreparer, GradientScaler, FeatureMap, StandardScaler, MaxAbsScaler)
+TRANSFORMERS = (TablePreparer, InputScaler, FeatureMap, StandardScaler, MaxAbsScaler)
 _NO_MATRIX = "kernel must not be 'precomputed', which ONNX has no rows for."
 _MODELS = (FeatureModel, DualKernelSVC, AutoKernelMachine, MeanModel, LogTargetRegressor)
 
@@ -104,7 +105,7 @@ def transformed_width(transformer: Any) -> int:
         return transformer.n_features_out_
     if isinstance(transformer, Pipeline):
         return transformed_width(_steps(transformer)[-1])
-    if isinstance(transformer, GradientScaler):
+    if isinstance(transformer, InputScaler):
         return int(np.count_nonzero(transformer.scales_))
     return int(transformer.n_features_in_)
 
@@ -124,7 +125,7 @@ def _transformed(graph: Graph, step: Any, inputs: Inputs) -> Value:
     if isinstance(step, FeatureMap):
         step._check_fitted()
         return features(graph, step, x)
-    if not isinstance(step, GradientScaler):
+    if not isinstance(step, InputScaler):
         return _scaled(graph, step, x)
     step._check_fitted()
     matrix = step.matrix_.astype(x.dtype)

@@ -15,6 +15,7 @@ from mercer.preparation.calendar import PARTS
 from mercer.preparation.label_parts import Several
 from mercer.preparation.labels import OneHot
 from mercer.preparation.numeric import _BEND, _FAR, Numbers, Values
+from mercer.preparation.quantities import Quantities
 from mercer.preparation.recognition import TRUTH, TRUTHS
 from mercer.preparation.texts import Texts
 
@@ -185,12 +186,19 @@ def _part(graph: Graph, preparer: TablePreparer, place: int, part: Any, inputs: 
     if isinstance(part, Values):
         wide = graph.cast(_number(graph, column, preparer, place), np.float64)
         return graph.cast(graph.op("Equal", wide, part.values[None], dtype=bool), np.float64)
-    if isinstance(part, (Texts, Several)):
+    parts = part.parts if isinstance(part, Several) else [part]
+    if any(isinstance(inner, (Texts, Quantities)) for inner in parts):
         raise ValueError(
             f"column {name!r} must hold numbers, labels or dates; it holds texts, whose words and "
             "numbers ONNX cannot read; convert them before the fit, or fit a TablePreparer of "
             "labels='codes'."
         )
+    joined: Value = graph.joined([_of_labels(graph, inner, column, name) for inner in parts])
+    return joined
+
+
+def _of_labels(graph: Graph, part: Any, column: Value, name: str) -> Value:
+    """Columns (n, width) of indicators, codes or counts of labels."""
     places = _places(graph, part.texts, column, name)
     if isinstance(part, OneHot):
         return _indicators(graph, part, places)

@@ -34,7 +34,11 @@ _STAGES = {
     "features": ("^", 34),
 }
 _SCALES = {0.0: "scales alike", 0.5: "scales learned, rooted", 1.0: "scales learned"}
-_SOURCES = {"machine": " from a machine", "exponential": " from an exponential machine"}
+_SOURCES = {
+    "machine": " from a machine",
+    "exponential": " from an exponential machine",
+    "left-out": " by left-out errors",
+}
 _ROW, _MARGIN = 0.34, 1.2  # inches of a group, and of what is not groups
 _RAISED = 0.2  # of a group, by which its name stands above its marks
 _LINES = "#e3e3e3"
@@ -221,6 +225,7 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
     """Settings by name, but for gamma, ridge and transform."""
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     numbers += {"codes": ", labels alone", "words": ", words"}.get(settings["labels"], "")
+    numbers += ", identities" if settings.get("identities") else ""
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
     source = _SOURCES.get(settings["scales"], "")

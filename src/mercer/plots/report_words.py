@@ -37,6 +37,7 @@ _NUMBERS = {
 _KERNELS = {
     "laplacian": "the Laplacian kernel, which allows for kinks and steps",
     "gaussian": "the Gaussian kernel, for smooth functions",
+    "exponential": "the exponential kernel, which allows for kinks in any direction",
     "linear": "a linear function of the inputs",
 }
 
@@ -71,6 +72,10 @@ def words_of_choice(model: Any) -> list[str]:
 def _words_of_settings(chosen: Mapping[str, Any]) -> list[str]:
     few = ", and whole numbers of few values are labels" if chosen["max_integers"] else ""
     sentences = [f"Numbers are {_NUMBERS.get(chosen['numbers'], chosen['numbers'])}{few}."]
+    if chosen.get("identities"):
+        sentences.append(
+            "What repeats, such as a person or a year, also counts as the same or not."
+        )
     if chosen["labels"] == "words":
         sentences.append("Labels also count by the words and letters that they share.")
     power = float(chosen["power"])
@@ -79,12 +84,17 @@ def _words_of_settings(chosen: Mapping[str, Any]) -> list[str]:
     else:
         much = "the root of how much" if power == 0.5 else "how much"
         turned = ", and so do their combinations" if chosen["turned"] else ""
-        learned = chosen.get("scales") in ("machine", "exponential")
-        what = "the predictions of a first model change" if learned else "the target changes"
-        sentences.append(f"Inputs count by {much} {what} with them{turned}.")
+        what = {
+            "machine": f"{much} the predictions of a first model change with them",
+            "exponential": f"{much} the predictions of a first model change with them",
+            "left-out": "what predicts left-out rows best",
+        }
+        plain = f"{much} the target changes with them"
+        sentences.append(f"Inputs count by {what.get(chosen.get('scales', ''), plain)}{turned}.")
+    of_distance = "" if chosen.get("scales") == "left-out" else " of the median distance"
     kernel = _KERNELS.get(chosen["kernel"], chosen["kernel"])
     sentences.append(
-        f"Rows are compared by {kernel} (gamma {chosen['gamma']:.3g} of the median distance, ridge "
+        f"Rows are compared by {kernel} (gamma {chosen['gamma']:.3g}{of_distance}, ridge "
         f"{chosen['ridge']:.3g})."
     )
     return sentences

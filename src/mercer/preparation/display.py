@@ -13,6 +13,7 @@ from mercer.preparation.columns import TableColumns
 
 __all__ = ["TellsColumns", "left_out", "reasons", "table_of_columns"]
 
+_NAMED = 24  # columns made of one column that are named
 _TOLD = 5  # columns left out that a warning names
 
 _NOTHING = "nothing: "  # before the reason why a column is left out
@@ -87,11 +88,17 @@ def table_of_columns(
     ``made`` names output columns of ``origins``; ``left_out`` are reasons, or "".
     """
     became = [
-        f"{_NOTHING}it {why}" if why else ", ".join(made[origins == place])
+        f"{_NOTHING}it {why}" if why else _listed(made[origins == place])
         for place, why in enumerate(left_out)
     ]
     found = {"column": names, "kind": kinds, "format": formats, "became": became}
     return {heading: np.array(values, dtype=object) for heading, values in found.items()}
+
+
+def _listed(names: NDArray) -> str:
+    """Names of columns, the first ones of many."""
+    more = len(names) - _NAMED
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMED])} and {more} more"
 
 
 def reasons(out: NDArray, columns: TableColumns, origins: NDArray, kept: NDArray) -> list[str]:

@@ -13,7 +13,7 @@ from mercer._runtime.random import Slot, Streams
 from mercer._runtime.state import State
 from mercer.preparation.columns import Labels
 from mercer.preparation.labels import Counts, OneHot, TargetCodes, target_columns
-from mercer.preparation.numeric import Numbers, quantile_rows
+from mercer.preparation.numeric import MOST_IDENTITIES, Numbers, quantile_rows, repeats
 from mercer.preparation.quantities import Quantities
 from mercer.preparation.texts import Texts, has_long_texts, has_words, is_prose
 
@@ -53,6 +53,7 @@ class LabelTreatment:
     target: str
     numbers: str
     indicators: bool
+    identities: bool
     key: int
 
 
@@ -128,6 +129,9 @@ def fitted_part(
         columns = _of_texts(texts, labels, y, weights, groups, how)
         if columns.shape[1]:
             found.append((texts, columns))
+    if how.identities and not isinstance(found[0][0], OneHot) and repeats(labels.codes):
+        same = OneHot().fit(labels, least=2, most=MOST_IDENTITIES)
+        found.append((same, same.transform(labels)))
     if len(found) == 1:
         return found[0]
     return Several([part for part, _ in found]), np.hstack([columns for _, columns in found])

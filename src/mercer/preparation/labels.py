@@ -37,9 +37,17 @@ class OneHot:
         State(self).flag("missing")
         State(self).number("unknown")
 
-    def fit(self, labels: Labels, is_apart: bool = False) -> OneHot:
-        """Learn the labels; ``is_apart`` keeps unknown labels at a distance from all of them."""
-        met = np.unique(labels.codes)
+    def fit(
+        self, labels: Labels, is_apart: bool = False, least: int = 1, most: int | None = None
+    ) -> OneHot:
+        """Learn the labels; ``is_apart`` keeps unknown labels at a distance from all of them.
+
+        Labels of fewer than ``least`` rows, and those of fewest rows beyond the ``most`` frequent
+        ones, are taken as unknown.
+        """
+        met, counts = np.unique(labels.codes, return_counts=True)
+        frequent = frequent_ones(counts, least, most)
+        met = met[frequent]
         self.texts = sorted(labels.texts[code] for code in met if code >= 0)
         self.missing = bool(len(met)) and met[0] < 0
         self.unknown = self._apart() if is_apart else 0.5 if len(self.places()) == 1 else 0.0
@@ -139,6 +147,14 @@ class TargetCodes:
     def names(self, name: str) -> list[str]:
         """Names of the columns that the part makes."""
         return [f"{name}:{output}" for output in self.outputs]
+
+
+def frequent_ones(counts: NDArray, least: int, most: int | None) -> NDArray[np.bool_]:
+    """Mask of counts of at least ``least``, of the ``most`` largest ones alone."""
+    kept: NDArray[np.bool_] = counts >= least
+    if most is not None:
+        kept[np.argsort(-counts, kind="stable")[most:]] = False
+    return kept
 
 
 def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:

@@ -14,7 +14,17 @@ from mercer._runtime.arrays import row_chunks
 from mercer._runtime.random import Slot, distinct
 from mercer._runtime.state import State, is_array, is_finite
 
-__all__ = ["TREATMENTS", "Numbers", "Values", "few_integers", "quantile_rows", "worth_keeping"]
+__all__ = [
+    "MOST_IDENTITIES",
+    "TREATMENTS",
+    "Numbers",
+    "Values",
+    "few_integers",
+    "quantile_rows",
+    "repeating_integers",
+    "repeats",
+    "worth_keeping",
+]
 
 TREATMENTS = ("robust", "standard", "quantile")
 
@@ -26,6 +36,8 @@ _FAR = 1e150  # what has a square
 # Shares of the rows whose spread is one unit, the first pair that has any.
 _SPREADS = ((0.25, 0.75), (0.1, 0.9), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 _NORMAL = 1.349  # between the quartiles of the standard normal law
+MOST_IDENTITIES = 1000  # labels, or whole numbers, of a column that get a column each
+_LEAST_IDENTITIES = 9  # whole numbers, of which fewer are told apart by their distances
 _LOOK = 512  # rows by which columns that may be equal are found
 
 
@@ -187,13 +199,18 @@ def _ranks(X: NDArray) -> list[tuple[NDArray, NDArray]]:
 
 @dataclass
 class Values:
-    """A column of few whole numbers as a column of 0 and 1 for each of them."""
+    """Whole numbers as a column of 0 and 1 for each of them, instead of or ``beside`` the number.
+
+    Numbers that have no column are 0 in all of them.
+    """
 
     values: NDArray
+    beside: bool = False
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
         State(self).array("values", (None,), "d")
+        State(self).flag("beside")
 
     def transform(self, column: NDArray) -> NDArray:
         """One column in, of shape (n,), one for every value out."""
@@ -222,6 +239,33 @@ def few_integers(places: NDArray[np.int64], block: NDArray, most: int) -> dict[i
         if whole and 3 <= len(values) <= most:
             few[place] = values.astype(np.float64)
     return few
+
+
+def repeating_integers(places: NDArray[np.int64], block: NDArray) -> dict[int, NDArray]:
+    """The values, met twice at least, of columns (n, p) of whole numbers that may name something.
+
+    These hold 9 different numbers or more, and most rows share theirs; of a column at most
+    ``MOST_IDENTITIES`` values are kept, the most frequent ones.
+    """
+    found = {}
+    for place, column in zip(places.tolist(), block.T, strict=True):
+        present = column[~np.isnan(column)]
+        with np.errstate(invalid="ignore"):
+            is_whole = bool((present[:_LOOK] == np.round(present[:_LOOK])).all())
+        if not is_whole or not (present == np.round(present)).all():
+            continue
+        values, codes, counts = np.unique(present, return_inverse=True, return_counts=True)
+        if len(values) >= _LEAST_IDENTITIES and repeats(codes):
+            order = np.argsort(-counts, kind="stable")[:MOST_IDENTITIES]
+            kept = order[counts[order] > 1]
+            found[place] = np.sort(values[kept].astype(np.float64))
+    return found
+
+
+def repeats(codes: NDArray) -> bool:
+    """Whether most rows share their code with another row; codes below 0 are of none."""
+    counts = np.bincount(codes[codes >= 0])
+    return 2 * int(counts[counts > 1].sum()) > int(counts.sum())
 
 
 def worth_keeping(out: NDArray) -> NDArray[np.bool_]:

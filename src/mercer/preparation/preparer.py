@@ -30,6 +30,7 @@ from mercer.preparation.numeric import (
     Values,
     few_integers,
     quantile_rows,
+    repeating_integers,
     worth_keeping,
 )
 from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
@@ -76,6 +77,12 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     max_integers : int, default=0
         Largest number of values, from 3 on, of a column of whole numbers that becomes one column of
         0 and 1 per value. 0 treats whole numbers as numbers.
+    identities : bool, default=False
+        Whether what repeats gets a column of 0 and 1 for each value as well: labels of more than
+        ``max_labels`` values, and whole numbers of 9 values or more. Two rows of one person, place
+        or year are then nearer to each other than to all others. Values of a single row have no
+        column, nor have those beyond the 1000 most frequent of a column; a column in which most
+        rows have a value of their own gets none.
     indicators : bool, default=True
         Whether a column of numbers or dates with missing cells gets a second column, which is 1
         where a cell is missing. The missing cells themselves become the mean.
@@ -134,6 +141,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         labels: str = "numbers",
         max_labels: int = 20,
         max_integers: int = 0,
+        identities: bool = False,
         indicators: bool = True,
         target: str = "auto",
         dtype: DTypeLike | None = None,
@@ -143,6 +151,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self.labels = labels
         self.max_labels = max_labels
         self.max_integers = max_integers
+        self.identities = identities
         self.indicators = indicators
         self.target = target
         self.dtype = dtype
@@ -321,7 +330,15 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     @property
     def has_few_integers(self) -> bool:
         """True if some column of few whole numbers became a column for each of them."""
-        return any(isinstance(part, Values) for _, part in self.parts_)
+        return any(isinstance(part, Values) and not part.beside for _, part in self.parts_)
+
+    @property
+    def has_identities(self) -> bool:
+        """True if values that repeat have columns of 0 and 1 beside others."""
+        parts = [part for _, part in self.parts_]
+        inner = [part.parts for part in parts if isinstance(part, Several)]
+        of_labels = any(isinstance(part, OneHot) for several in inner for part in several)
+        return of_labels or any(isinstance(part, Values) and part.beside for part in parts)
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -329,6 +346,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         name_from(self.numbers, TREATMENTS, "numbers")
         name_from(self.labels, LABELS, "labels")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
+        flag(self.identities, "identities")
         flag(self.indicators, "indicators")
         if self.dtype is not None:
             name_from(self.dtype, ("float32", "float64"), "dtype")
@@ -367,6 +385,10 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     ) -> list[NDArray]:
         few = few_integers(columns.places, columns.numbers, self.max_integers)
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
+        if self.identities:
+            repeating = repeating_integers(columns.places, columns.numbers)
+            of_numbers = {place: v for place, v in repeating.items() if place not in few}
+            self.parts_ += [(place, Values(v, beside=True)) for place, v in of_numbers.items()]
         block = self._block(columns)
         rows = quantile_rows(self._key, columns.n_rows)
         self.numbers_ = Numbers(self.numbers, bool(self.indicators))
@@ -375,7 +397,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             pieces.append(part.transform(self._of(columns, place, part)))
         how = LabelTreatment(
             *(self.labels, self.max_labels, self.target, self.numbers, bool(self.indicators)),
-            self._key,
+            *(bool(self.identities), self._key),
         )
         for place, labels in columns.labels.items():
             part, piece = fitted_part(labels, y, weights, groups, how)
@@ -400,7 +422,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     @property
     def _number_places_(self) -> list[int]:
         """Columns that are brought to one scale: plain numbers, then dates."""
-        few = {place for place, part in self.parts_ if isinstance(part, Values)}
+        few = {place for place, p in self.parts_ if isinstance(p, Values) and not p.beside}
         plain = [place for place in self._places("number") if place not in few]
         return plain + self._places("date")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,8 +220,13 @@ def _date(text: str, patterns: Sequence[re.Pattern[str]]) -> np.datetime64 | Non
     year = int(found["year"])
     if len(found["year"]) == 2:
         year += 2000 if year < 69 else 1900  # as POSIX has it
-    name = found.get("name")
-    month = _MONTHS.index(name.lower()) + 1 if name else int(found["month"])
+    if found.get("week"):
+        return _monday(year, int(found["week"]))
+    name, quarter = found.get("name"), found.get("quarter")
+    if quarter:
+        month = 3 * int(quarter) - 2
+    else:
+        month = _MONTHS.index(name.lower()) + 1 if name else int(found["month"])
     hour = int(found["hour"] or 0)
     half = (found["half"] or "").lower()[:1]
     if half:
@@ -238,6 +244,14 @@ def _date(text: str, patterns: Sequence[re.Pattern[str]]) -> np.datetime64 | Non
         minutes = 60 * int(zone[1:3]) + int(zone[-2:])
         moment -= np.timedelta64(minutes if zone[0] == "+" else -minutes, "m")
     return moment
+
+
+def _monday(year: int, week: int) -> np.datetime64 | None:
+    """The first day of a week as ISO 8601 counts them."""
+    try:
+        return np.datetime64(date.fromisocalendar(year, week, 1), "us")
+    except ValueError:
+        return None
 
 
 def _formats() -> Iterator[tuple[str, _Reader]]:
@@ -270,6 +284,9 @@ def _formats() -> Iterator[tuple[str, _Reader]]:
             rf"{_NAME}[-\s.,]*{year}",
         ),
     )
+    quarter, week = r"Q(?P<quarter>[1-4])", r"W(?P<week>\d{1,2})"
+    yield "date, quarter", _dates(rf"{year}[-\s/]?{quarter}", rf"{quarter}[-\s/]?{year}")
+    yield "date, week", _dates(rf"{year}[-\s/]?{week}", rf"{week}[-\s/]?{year}")
     yield "time span", _spans
 
 

@@ -1,0 +1,343 @@
+"""Scales of the inputs that make the left-out error of a kernel machine least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer import kernels
+from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from, shuffled
+from mercer._runtime.threads import blas_threads, flushed_denormals
+from mercer._runtime.validation import name_from, positive_integer, real_number
+from mercer.equations.criteria import LeftOut, Parameters, optimum
+from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled
+from mercer.kernels import Stationary
+
+__all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch"]
+
+_METRICS = {"laplacian": "cityblock", "exponential": "euclidean", "gaussian": "sqeuclidean"}
+# Gammas from which the search starts, of inputs whose median distance is 1, and the first ridge.
+_STARTS = {"laplacian": (1.0, 4.0), "exponential": (0.5, 2.0), "gaussian": (0.3, 1.0)}
+_RIDGE = 0.03
+_FEW = 400  # rows of the first steps
+_STEPS = 8, 25, 12, 5  # from each start, from the better one, on more rows, from other rows
+_LEAST_SHARE = 1e-4  # of a mean distance, which an input must have to be kept
+_SINGLE = 2e-3  # ridge above which float32 serves
+_GAIN = 1e-4  # of the criterion per row, below which a step is the last one
+# Strength that draws scales together: without it, some of forty noisy inputs get scales by chance.
+_PULL = 1e-4
+# Rows of a label that come together, as most labels have no more; where they have, any rows serve
+# if they share labels.
+_WHOLE, _SHARED = 10, 2
+_LOOKED = 20_000  # rows among which those of a label are found
+
+
+@dataclass(frozen=True)
+class FoundScales:
+    """Scales of inputs for which gamma is 1, and the ridge and left-out error of the machine."""
+
+    scales: NDArray[np.float64]  # (p,), one for all inputs that share one
+    ridge: float  # in the system (K + ridge I) a = y
+    error: float  # root mean square, in units of the targets' deviation
+
+
+@dataclass(eq=False, repr=False)
+class LeftOutScaler(InputScaler):
+    """Scale each input so that a kernel machine predicts left-out rows best.
+
+    The scales, together with a ridge, make the leave-one-out error of kernel ridge regression
+    least, which one factorisation gives with its gradient: from two common scales on few of the
+    rows, then from there on more. Neighbouring columns of 0 and 1 of which every row has one at
+    most are the labels of one column and share a scale: how much it matters that two rows have the
+    same label. In these scales, gamma of that machine is 1.
+
+    Parameters
+    ----------
+    kernel : {"laplacian", "exponential", "gaussian"}, default="laplacian"
+        Kernel of the machine.
+    power : float, default=1.0
+        Exponent of the scales, from 0 (equal scales) to 1, which leaves the median distance
+        between rows as it is, or brings it to 1 where it is 0.
+    max_rows : int, default=1000
+        Largest number of rows of the machine, > 0. Of larger data, rows are sampled; whole labels
+        of the column of most labels at a time where single rows would hardly share one.
+    target : {"auto", "continuous", "classes"}, default="auto"
+        Kind of y. "auto" means "continuous" if y has fractions, else "classes".
+    known : tuple of an array of shape (p,) and a float, default=None
+        Scales for gamma = 1, labels of one column as one, and the ridge, of an earlier search,
+        which are taken as they are. None, and another number of scales, begin a search.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the sampled rows.
+
+    Attributes
+    ----------
+    scales_ : ndarray of shape (d,)
+        Scale per input, the largest of which is 1.
+    matrix_ : ndarray of shape (d,)
+        Factors of the inputs; inputs of scale 0 are left out.
+    ridge_ : float
+        Number that the machine of least left-out error adds to the diagonal of its kernel matrix.
+    left_out_error_ : float
+        Root mean squared error of left-out rows, in units of the target's deviation among them.
+    n_features_in_ : int
+        Number of input columns.
+
+    Raises
+    ------
+    ValueError, TypeError
+        At ``fit``, if a setting or the data are invalid.
+
+    See Also
+    --------
+    GradientScaler : scales that follow the derivatives of a first model.
+
+    References
+    ----------
+    Allen, The relationship between variable selection and data augmentation and a method for
+    prediction, Technometrics 1974. Rasmussen and Williams, Gaussian Processes for Machine Learning,
+    2006, section 5.4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import LeftOutScaler
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> scaler = LeftOutScaler("gaussian", random_state=0).fit(X, np.sin(2 * X[:, 1]))
+    >>> scaler.scales_.round(1)
+    array([0., 1., 0.])
+    """
+
+    kernel: str = "laplacian"
+    power: float = 1.0
+    _: KW_ONLY
+    max_rows: int = 1000
+    target: str = "auto"
+    known: tuple[Any, float] | None = None
+    random_state: RandomStateLike = None
+
+    _most_dense: ClassVar[int] = 2000  # inputs of rows that were sparse
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the scales.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+            Inputs of comparable size, such as the output of TablePreparer.
+        y : array of shape (n,) or (n, k)
+            Targets or labels; not needed with ``power=0``.
+        sample_weight : array of shape (n,), default=None
+            Weight per row, >= 0, of its left-out error and in the machine.
+
+        Returns
+        -------
+        self
+        """
+        self.ridge_, self.left_out_error_ = _RIDGE, np.nan
+        return super().fit(X, y, sample_weight)
+
+    def _check_settings(self) -> None:
+        name_from(self.kernel, tuple(_METRICS), "kernel")
+        if not 0 <= real_number(self.power, "power") <= 1:
+            raise ValueError(f"power must be between 0 and 1; got {self.power!r}.")
+        positive_integer(self.max_rows, "max_rows")
+        name_from(self.target, ("auto", "continuous", "classes"), "target")
+        if self.known is not None and not _are_scales(self.known):
+            raise ValueError(
+                "known must be a pair of an array of positive scales and a positive ridge; got "
+                f"{self.known!r}."
+            )
+
+    def _matrices(self, X: Any, y: Any, weights: NDArray | None) -> tuple[NDArray, NDArray]:
+        key = key_from(self.random_state)
+        _, sample, unit = sampled(X, key, int(self.max_rows))
+        if self.power == 0 or X.shape[0] <= 3:
+            equal = np.ones(X.shape[1])
+            return equal, at_unit_distance(sample, equal, _METRICS[self.kernel]) / unit
+        if sparse.issparse(X) and X.shape[1] > self._most_dense:
+            raise ValueError(
+                f"X must be dense, or have at most {self._most_dense} columns; got a sparse matrix "
+                f"of {X.shape[1]}: GradientScaler(kernel='linear') takes more."
+            )
+        search = LeftOutSearch.of(X, y, weights, self.target, key, int(self.max_rows), unit)
+        found = self._found(search, unit)
+        self.ridge_, self.left_out_error_ = found.ridge, found.error
+        scales = search.spread_out(self.kernel, found, float(self.power))
+        return scales, scales / unit
+
+    def _found(self, search: LeftOutSearch, unit: float) -> FoundScales:
+        """The known scales, if they are as many as needed, or those of a search."""
+        if self.known is not None:
+            scales, ridge = self.known
+            if len(scales) == search.n_scales:
+                of_units = unit * np.asarray(scales, dtype=np.float64)
+                first = FoundScales(of_units, float(ridge), np.inf)
+                return search.moved(self.kernel, first, _STEPS[3])
+        return search.refined(self.kernel, search.rough(self.kernel))
+
+
+@dataclass
+class LeftOutSearch:
+    """Rows of a table, few of which come first, on which scales are sought for several kernels."""
+
+    rows: NDArray[np.float32]  # (n, d)
+    target: NDArray[np.float64]  # (n, k), of mean 0
+    weights: NDArray[np.float64] | None
+    ties: NDArray[np.int64]  # (d,), equal for inputs that share a scale
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        weights: NDArray | None,
+        target: str,
+        key: int,
+        most: int,
+        unit: float = 1.0,
+    ) -> LeftOutSearch:
+        """Search on at most so many rows of X, divided by a unit; X and y are checked."""
+        looked = shuffled(key, X.shape[0], max(_LOOKED, most), Slot.SHUFFLE)
+        whole = X[looked]
+        whole = whole.toarray() if sparse.issparse(whole) else whole
+        ties = one_of_several(whole)
+        places = repeating_rows(whole, ties, key, most)
+        rows = looked[places]
+        if weights is not None:
+            weights = weights[rows] / weights[rows].mean()
+        targets = as_columns(np.asarray(y)[rows], target, weights)
+        small = (whole[places] / whole.dtype.type(unit)).astype(np.float32)
+        return cls(small, targets, weights, ties)
+
+    @property
+    def n_scales(self) -> int:
+        """Number of scales, p: inputs that share one count once."""
+        return int(self.ties.max()) + 1
+
+    def rough(self, kernel: str) -> FoundScales:
+        """Scales by the left-out error of few rows, from the better one of two common scales."""
+        few = self._taken(_FEW)
+        unit = at_unit_distance(few.rows, np.ones(self.rows.shape[1]), _METRICS[kernel])[0]
+        common = [unit * gamma ** (1 / _power(kernel)) for gamma in _STARTS[kernel]]
+        starts = [FoundScales(np.full(self.n_scales, one), _RIDGE, np.inf) for one in common]
+        found = [few.moved(kernel, start, _STEPS[0]) for start in starts]
+        return few.moved(kernel, min(found, key=lambda one: one.error), _STEPS[1])
+
+    def refined(self, kernel: str, found: FoundScales) -> FoundScales:
+        """Scales by the left-out error of all rows, from those found on few."""
+        return found if len(self.rows) <= _FEW else self.moved(kernel, found, _STEPS[2])
+
+    def from_others(self, kernel: str, found: FoundScales) -> FoundScales:
+        """Scales by the left-out error of few rows, from those of other rows."""
+        return self._taken(_FEW).moved(kernel, found, _STEPS[3])
+
+    def spread_out(
+        self, kernel: str, found: FoundScales, exponent: float = 1.0
+    ) -> NDArray[np.float64]:
+        """Scales of all inputs, (d,); 0 for those without which hardly a kernel entry changes.
+
+        A power of them leaves the median distance as it is.
+        """
+        scales, power = found.scales[self.ties], 1 if kernel == "laplacian" else 2
+        apart = np.abs(self.rows - np.roll(self.rows, 1, axis=0)) ** power
+        shares: NDArray = np.bincount(self.ties, apart.mean(axis=0) * scales**power)
+        if kernel == "exponential":  # a distance changes by less where it is long
+            shares = shares / max(1.0, float(np.sqrt(shares.sum())))
+        kept = shares >= min(_LEAST_SHARE, float(shares.max()))
+        scales = scales * kept[self.ties]
+        if exponent == 1:
+            return scales
+        plain, other = (
+            at_unit_distance(self.rows, s, _METRICS[kernel]) for s in (scales, scales**exponent)
+        )
+        return other * float(scales.max() / plain.max())
+
+    def _taken(self, most: int) -> LeftOutSearch:
+        weights = None if self.weights is None else self.weights[:most]
+        weights = None if weights is None else weights / weights.mean()
+        return LeftOutSearch(self.rows[:most], self.target[:most], weights, self.ties)
+
+    def moved(self, kernel: str, found: FoundScales, steps: int) -> FoundScales:
+        """Scales of less left-out error, so many steps away from those that were found."""
+        target = self.target - np.average(self.target, axis=0, weights=self.weights)
+        target = target[:, target.any(axis=0)]
+        if not target.size:  # no scales predict constant targets better than others
+            return found
+        of_unit = kernels.get(kernel, 1.0)
+        assert isinstance(of_unit, Stationary)
+        dtype: type[np.floating] = np.float32 if found.ridge > _SINGLE else np.float64
+        rows, target = self.rows.astype(dtype), target.astype(dtype)
+        criterion = LeftOut(of_unit, rows, target, self.weights, True)
+        power = _power(kernel)
+        with blas_threads(1), flushed_denormals():  # threads would wait for each other
+            gammas = found.scales[self.ties] ** power
+            if steps:
+                best = optimum(
+                    *(criterion, gammas, found.ridge, self.ties),
+                    pull=_PULL,
+                    gain=_GAIN,
+                    most_steps=steps,
+                )
+            else:
+                value, _ = criterion(np.log(np.append(gammas, found.ridge)))
+                best = Parameters(gammas, found.ridge, value)
+        spread = float(np.sqrt(np.mean(np.average(target**2, axis=0, weights=self.weights))))
+        error = float(np.exp(-best.value / len(self.rows))) / spread
+        first = np.unique(self.ties, return_index=True)[1]
+        return FoundScales(best.gamma[first] ** (1 / power), best.ridge, error)
+
+
+def _are_scales(known: Any) -> bool:
+    """Whether this is a pair of positive numbers, (p,), and a positive number."""
+    if not isinstance(known, Sequence) or len(known) != 2:
+        return False
+    scales, ridge = np.asarray(known[0]), np.asarray(known[1])
+    if scales.ndim != 1 or ridge.ndim or {scales.dtype.kind, ridge.dtype.kind} - set("fiu"):
+        return False
+    numbers = np.append(scales, ridge)
+    return bool((np.isfinite(numbers) & (numbers > 0)).all())
+
+
+def _power(kernel: str) -> int:
+    """Power of the scales in gamma."""
+    return 2 if kernel == "gaussian" else 1
+
+
+def one_of_several(X: NDArray) -> NDArray[np.int64]:
+    """Numbers (d,) of inputs; neighbours of 0 and 1 of which each row has one at most share one."""
+    binary = ((X == 0) | (X == 1)).all(axis=0)
+    numbers, taken = np.zeros(X.shape[1], dtype=np.int64), np.zeros(len(X), dtype=bool)
+    for j in range(X.shape[1]):
+        ones = X[:, j] == 1
+        joins = j > 0 and binary[j] and binary[j - 1] and not (taken & ones).any()
+        numbers[j] = numbers[j - 1] + (not joins) if j else 0
+        taken = taken | ones if joins else ones
+    return numbers
+
+
+def repeating_rows(X: NDArray, ties: NDArray[np.int64], key: int, most: int) -> NDArray[np.int64]:
+    """Places of at most so many rows in random order: any, or some of each of some labels.
+
+    These are labels of the column that has most of them, where any rows would hardly share one. Of
+    a label come few rows, as a table has many labels.
+    """
+    n, counts = len(X), np.bincount(ties)
+    widest = int(counts.argmax())
+    n_labels = int(counts[widest])
+    is_sparse = n < _WHOLE * n_labels
+    if n <= most or not (is_sparse or _SHARED * n_labels > most):
+        return np.arange(min(n, most))
+    block = X[:, ties == widest]
+    labels = np.where(block.any(axis=1), block.argmax(axis=1), n_labels)
+    by_label = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[by_label], labels[by_label])
+    place = np.empty(n, dtype=np.int64)  # of a row among those of its label
+    place[by_label] = np.arange(n) - starts
+    drawn = Streams(key, np.arange(n_labels + 1)).uniform(1, Slot.PART)[:, 0]
+    drawn[n_labels] = 1.0  # rows of no label come last
+    return np.lexsort((drawn[labels], place // _WHOLE))[:most]
