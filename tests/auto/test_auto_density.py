@@ -13,6 +13,7 @@ from mercer.auto.leading import Outcome, Record
 from mercer.auto.rungs import narrower, rescaled
 from mercer.auto.search import Search
 from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
 
 LAPLACIAN = Settings(kernel="laplacian", gamma=0.5, ridge=1.0)
 
@@ -46,7 +47,8 @@ def test_steps_lead_to_narrower_kernels_and_weaker_ridges():
     assert [ridges for _, ridges in narrower(weak)] == [[0.05], [0.05]]
 
 
-def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them():
+def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them(monkeypatch):
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)  # whose scales have gammas of their own
     X, y = rough(8000)
     search = searched(X, y, LAPLACIAN)
     rungs, leaves = of_stage(search, "rung 3"), of_stage(search, "leaves")
@@ -62,7 +64,7 @@ def test_the_narrower_kernel_lowers_the_error_of_the_model_of_all_rows():
     X, y = rough(6000)
     X_test, y_test = rough(2000, seed=1)
     search = searched(X, y, LAPLACIAN)
-    recipe = AutoKernelRegressor(random_state=0)._recipe(7)
+    recipe = AutoKernelRegressor(random_state=0)._recipe(search)
     of_rung = min(of_stage(search, "rung 3"), key=lambda record: record.loss).settings
     errors = []
     for settings in (of_rung, search.settings):
@@ -145,7 +147,8 @@ def test_scales_of_classes_are_compared_again_where_the_rung_has_exponential_one
     assert near == any(r.settings.scales == "exponential" for r in leaves)
 
 
-def test_scales_of_numbers_stay_as_the_rung_has_them():
+def test_scales_of_numbers_stay_as_the_rung_has_them(monkeypatch):
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)
     search = searched(*rough(8000), LAPLACIAN)
     of_rung = min(of_stage(search, "rung 3"), key=lambda record: record.loss).settings
     assert {r.settings.scales for r in of_stage(search, "leaves")} == {of_rung.scales}

@@ -134,9 +134,9 @@ class Stage:
         doubt = TUNING.sure * float(gain.std()) / np.sqrt(len(gain))
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
-        step = max(0, _degree(settings) - _degree(plainer))  # of how freely scales are learned
-        much = TUNING.much_by_scales[step] if step and not more else TUNING.much
-        enough = min(doubt * (more + TUNING.sure_of_scales[step]), much * float(of_other.mean()))
+        degree = _degree(settings) if _degree(settings) > _degree(plainer) else 0
+        much = TUNING.much_by_scales[degree] if degree and not more else TUNING.much
+        enough = min(doubt * (more + TUNING.sure_of_scales[degree]), much * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, TUNING.ahead * doublings * float(outcome.compared().mean()))

@@ -50,6 +50,8 @@ class Split:
     groups: NDArray | None = None
     is_later: bool = False  # whether the rows held out are later than the rows to fit
     n_of_scales: int | None = None  # rows that scales are learned from; None follows their number
+    # Scales of least left-out error of other rows and their ridge, by treatment and kernel.
+    known_scales: dict[Any, tuple[NDArray, float]] = field(default_factory=dict)
     made: dict[Any, Any] = field(init=False, default_factory=dict)
     locks: dict[Any, Lock] = field(init=False, default_factory=dict)
 
@@ -127,17 +129,14 @@ class Split:
             first: FoundScales = self._once((*which, "few"), lambda: search.rough(kernel))
             return first
 
-        if not refined:
-            return few()
-        found: FoundScales = self._once((*which, "more"), lambda: search.refined(kernel, few()))
-        return found
+        def more() -> FoundScales:
+            scales, ridge = self.known_scales.get((settings.treatment, kernel), ((), 0.0))
+            if len(scales) == search.n_scales:
+                return search.from_others(kernel, FoundScales(np.asarray(scales), ridge, np.inf))
+            return search.refined(kernel, few())
 
-    def start_from(self, settings: Settings, others: FoundScales) -> None:
-        """Look for scales from those of other rows on, if these inputs need as many."""
-        search, kernel = self.left_out_search(settings), settings.kernel
-        if len(others.scales) == search.n_scales:
-            which = *settings.treatment, kernel, "more"
-            self._once(which, lambda: search.from_others(kernel, others))
+        found: FoundScales = self._once((*which, "more"), more) if refined else few()
+        return found
 
     def at_least_left_out(self, settings: Settings) -> Settings:
         """Settings with the gamma and the ridge of the machine of least left-out error."""

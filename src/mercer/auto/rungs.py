@@ -240,8 +240,7 @@ def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:
         known = found_scales.scales, found_scales.ridge
         search.known_scales[settings.treatment, settings.kernel] = known
     others = [p for p in search.bench.parts if isinstance(p, Split) and p is not part]
-    pairs = list(product(others, refined))
-    list(side_by_side(lambda p: p[0].start_from(p[1], whole.left_out(p[1])), pairs, search.n_jobs))
+    list(side_by_side(lambda p: p[0].scales(p[1]), list(product(others, refined)), search.n_jobs))
     found = yield [Trial(s, [s.gamma], [s.ridge, s.ridge / 4]) for s in refined]
     if not found:
         return

@@ -61,9 +61,20 @@ class Search:
         judge: Judge | None = None,
         monitor: Monitor | None = None,
     ):
+        self.known_scales: dict[Any, tuple[NDArray, float]] = {}
         self.parts = [
             Split(
-                table, y, goal.kind, *rows, key, goal.weights, goal.groups, goal.times is not None
+                *(
+                    table,
+                    y,
+                    goal.kind,
+                    *rows,
+                    key,
+                    goal.weights,
+                    goal.groups,
+                    goal.times is not None,
+                ),
+                known_scales=self.known_scales,
             )
             for rows in splits(goal, key, len(y))
         ]
@@ -79,7 +90,6 @@ class Search:
         self.finalists: list[Settings] = []
         self.treatments: Sequence[tuple[str, int]] = []
         self.label_ways: Sequence[str] = ("numbers",)
-        self.known_scales: dict[Any, tuple[NDArray, float]] = {}
         self.n_inputs, self.is_thin, self.has_identities = 1, False, False
         self.first_rows = self.parts[0].fitted  # few settings were tried on them
 

@@ -164,9 +164,9 @@ class Tuning:
     transform_margin: float = 0.02  # gain that a transformed target must show between rungs
     gaussian_margin: float = 0.03  # gain that a Gaussian must show between rungs
     sure: float = 2.0  # standard errors that another kernel or target must gain
-    # Standard errors that scales of a machine, and then those by left-out errors, must gain. Gains of
-    # one to two on held-out rows by those of machines lowered test errors on five of five tables of
-    # 5000 rows, by up to a hundredth.
+    # Standard errors that scales of a machine, and then those by left-out errors, must gain. By
+    # those of machines, gains of one to two on held-out rows lowered test errors on five of five
+    # tables of 5000 rows, by up to a hundredth.
     sure_of_scales: tuple[float, float, float] = (0.0, 0.5, 1.0)
     much_by_scales: tuple[float, float, float] = (0.0, 0.03, 0.06)  # enough with any tails
     much: float = 0.2  # gain that is enough with any tails

@@ -45,7 +45,15 @@ from mercer.equations.factor import lower
 from mercer.kernels import Stationary
 from mercer.kernels.distances import fill
 
-__all__ = ["Criterion", "LeftOut", "Likelihood", "Parameters", "likes_own_scales", "optimum"]
+__all__ = [
+    "Criterion",
+    "LeftOut",
+    "LeftOutOfLabels",
+    "Likelihood",
+    "Parameters",
+    "likes_own_scales",
+    "optimum",
+]
 
 _MATRICES = 7.0  # of the size of the kernel matrix in memory at once
 # Bounds of the search: lengths of inputs in units of the first ones, and ridges in units of
@@ -91,7 +99,10 @@ class Criterion:
         n = len(self.rows)
         kernel = self.kernel.with_gamma(np.exp(logs[:-1]))
         ridges = self._ridges(np.exp(logs[-1]))
-        values = kernel(self._inputs)
+        apart = self._distances(kernel)
+        if kernel.metric == "euclidean":
+            np.sqrt(apart, out=apart)
+        values = kernel._profile(apart.copy())
         matrix = values.copy()
         matrix[np.diag_indices(n)] += ridges.astype(values.dtype)
         if not cholesky_in_place(matrix):
@@ -101,7 +112,11 @@ class Criterion:
         value, slopes = self._of_inverse(matrix, log_det)
         del matrix
         of_ridge = slopes.diagonal() @ ridges
-        return value, np.append(self._products(kernel, values, slopes), of_ridge)
+        of_distance = kernel.slope(apart, values)
+        if of_distance is None:
+            raise TypeError(f"kernel must be a function of a distance; got {kernel!r}.")
+        slopes *= of_distance
+        return value, np.append(self._along_inputs(kernel, slopes), of_ridge)
 
     def _of_inverse(
         self, inverse: NDArray[np.float64], log_det: float
@@ -138,23 +153,26 @@ class Criterion:
     def _ridges(self, ridge: float) -> NDArray[np.float64]:
         return ridge / (np.ones(len(self.rows)) if self.weights is None else self.weights)
 
-    def _products(
-        self, kernel: Stationary, values: NDArray[np.float64], matrix: NDArray[np.float64]
+    def _distances(self, kernel: Stationary) -> NDArray:
+        """Distances (n, n) of the rows in the metric of the kernel, Euclidean ones squared."""
+        x = self._scaled(kernel)
+        apart = np.empty((len(x), len(x)), dtype=x.dtype)
+        fill(apart, _core_metric(kernel), x, x, np.ones(x.shape[1]))
+        return apart
+
+    def _scaled(self, kernel: Stationary) -> NDArray[np.floating]:
+        """The inputs for which gamma is 1."""
+        d = self._inputs.shape[1]
+        return self._inputs * kernel.input_scale(d).astype(self._inputs.dtype)
+
+    def _along_inputs(
+        self, kernel: Stationary, matrix: NDArray[np.floating]
     ) -> NDArray[np.float64]:
-        """tr(matrix dK / d log gamma_j) for every input j, (d,); ``matrix`` is overwritten."""
-        x = self._inputs * kernel.input_scale(self._inputs.shape[1]).astype(values.dtype)
-        apart = np.empty_like(values)
-        name = "cityblock" if kernel.metric == "cityblock" else "sqeuclidean"
-        fill(apart, name, x, x, np.ones(x.shape[1]))
-        slope = kernel.slope(
-            np.sqrt(apart, out=apart) if kernel.metric == "euclidean" else apart, values
-        )
-        if slope is None:
-            raise TypeError(f"kernel must be a function of a distance; got {kernel!r}.")
-        matrix *= slope
-        if kernel.metric != "cityblock":
-            return _weighted_squares(matrix, x)
-        return _weighted_distances(matrix, x)
+        """Sums by weights of the derivatives of distances, squared ones halved, by log gamma."""
+        x = self._scaled(kernel)
+        if kernel.metric == "cityblock":
+            return _weighted_distances(matrix, x)
+        return _weighted_squares(matrix, x)
 
 
 class Likelihood(Criterion):
@@ -239,6 +257,52 @@ class LeftOut(Criterion):
         return replace(super().taken(rows, outputs), groups=groups)
 
 
+@dataclass
+class LeftOutOfLabels(LeftOut):
+    """The same for rows that also have labels; the last gammas are those of their columns.
+
+    A column of labels stands for one of 0 and 1 per label, all of which share a gamma.
+    """
+
+    labels: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    # (n, l), -1 where a row has none of them
+
+    def _distances(self, kernel: Stationary) -> NDArray:
+        apart = super()._distances(self._of_numbers(kernel))
+        scales = kernel.input_scale(self._inputs.shape[1] + self.labels.shape[1])
+        power = 1 if kernel.metric == "cityblock" else 2
+        for column, scale in zip(self.labels.T, scales[self._inputs.shape[1] :], strict=True):
+            apart += apart.dtype.type(scale**power) * _apart(column, apart.dtype)
+        return apart
+
+    def _along_inputs(
+        self, kernel: Stationary, matrix: NDArray[np.floating]
+    ) -> NDArray[np.float64]:
+        sums = super()._along_inputs(self._of_numbers(kernel), matrix)
+        scales = kernel.input_scale(self._inputs.shape[1] + self.labels.shape[1])
+        power = 1 if kernel.metric == "cityblock" else 2
+        of_labels = [
+            scale**power * float(np.vdot(matrix, _apart(column, matrix.dtype)))
+            for column, scale in zip(self.labels.T, scales[self._inputs.shape[1] :], strict=True)
+        ]
+        return np.append(sums, of_labels)
+
+    def _of_numbers(self, kernel: Stationary) -> Stationary:
+        return kernel.with_gamma(np.asarray(kernel.gamma)[: self._inputs.shape[1]])
+
+
+def _apart(labels: NDArray[np.int64], dtype: np.dtype) -> NDArray[np.floating]:
+    """Distances (n, n) of columns of 0 and 1: 2 between labels, 1 from a label to none of them."""
+    known = labels >= 0
+    both: NDArray = known[:, None].astype(dtype) + known.astype(dtype)
+    both *= labels[:, None] != labels
+    return both
+
+
+def _core_metric(kernel: Stationary) -> str:
+    return "cityblock" if kernel.metric == "cityblock" else "sqeuclidean"
+
+
 def optimum(
     criterion: Criterion,
     gamma: NDArray[np.float64],
@@ -258,8 +322,8 @@ def optimum(
     ``pull`` times the mean squared logarithm of the factors of the first gammas is subtracted.
     Units of the targets change neither the steps nor the result.
     """
-    n, d = criterion.rows.shape
-    ties = np.arange(d) if ties is None else ties
+    n = len(criterion.rows)
+    ties = np.arange(len(gamma)) if ties is None else ties
     weights, least = criterion.weights, _LEAST_RIDGES[criterion.rows.dtype.char]
     widest, narrowest = -criterion.kernel.power * np.log(_LENGTHS[::-1])
     lowest = np.log(least * (1.0 if weights is None else float(weights.max())))

@@ -14,7 +14,7 @@ from mercer import kernels
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from, shuffled
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
-from mercer.equations.criteria import LeftOut, Parameters, optimum
+from mercer.equations.criteria import LeftOutOfLabels, optimum
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled
 from mercer.kernels import Stationary
 
@@ -26,7 +26,7 @@ _STARTS = {"laplacian": (1.0, 4.0), "exponential": (0.5, 2.0), "gaussian": (0.3,
 _RIDGE = 0.03
 _FEW = 400  # rows of the first steps
 _STEPS = 8, 25, 12, 5  # from each start, from the better one, on more rows, from other rows
-_LEAST_SHARE = 1e-4  # of a mean distance, which an input must have to be kept
+_LEAST_SHARE = {1: 1e-4, 2: 1e-6}  # of a mean distance, or its square, of an input that is kept
 _SINGLE = 2e-3  # ridge above which float32 serves
 _GAIN = 1e-4  # of the criterion per row, below which a step is the last one
 # Strength that draws scales together: without it, some of forty noisy inputs get scales by chance.
@@ -70,7 +70,7 @@ class LeftOutScaler(InputScaler):
         Kind of y. "auto" means "continuous" if y has fractions, else "classes".
     known : tuple of an array of shape (p,) and a float, default=None
         Scales for gamma = 1, labels of one column as one, and the ridge, of an earlier search,
-        which are taken as they are. None, and another number of scales, begin a search.
+        from which a few steps lead on. None, and another number of scales, begin a search.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sampled rows.
 
@@ -171,7 +171,7 @@ class LeftOutScaler(InputScaler):
         return scales, scales / unit
 
     def _found(self, search: LeftOutSearch, unit: float) -> FoundScales:
-        """The known scales, if they are as many as needed, or those of a search."""
+        """Scales near the known ones, if they are as many as needed, or those of a search."""
         if self.known is not None:
             scales, ridge = self.known
             if len(scales) == search.n_scales:
@@ -246,9 +246,7 @@ class LeftOutSearch:
         scales, power = found.scales[self.ties], 1 if kernel == "laplacian" else 2
         apart = np.abs(self.rows - np.roll(self.rows, 1, axis=0)) ** power
         shares: NDArray = np.bincount(self.ties, apart.mean(axis=0) * scales**power)
-        if kernel == "exponential":  # a distance changes by less where it is long
-            shares = shares / max(1.0, float(np.sqrt(shares.sum())))
-        kept = shares >= min(_LEAST_SHARE, float(shares.max()))
+        kept = shares >= _LEAST_SHARE[power] * shares.sum()
         scales = scales * kept[self.ties]
         if exponent == 1:
             return scales
@@ -271,25 +269,37 @@ class LeftOutSearch:
         of_unit = kernels.get(kernel, 1.0)
         assert isinstance(of_unit, Stationary)
         dtype: type[np.floating] = np.float32 if found.ridge > _SINGLE else np.float64
-        rows, target = self.rows.astype(dtype), target.astype(dtype)
-        criterion = LeftOut(of_unit, rows, target, self.weights, True)
+        single = self._counts == 1
+        rows, target = self.rows[:, single[self.ties]].astype(dtype), target.astype(dtype)
+        order, labels = self._numbers_and_labels
+        criterion = LeftOutOfLabels(*(of_unit, rows, target, self.weights, True), labels=labels)
         power = _power(kernel)
         with blas_threads(1), flushed_denormals():  # threads would wait for each other
-            gammas = found.scales[self.ties] ** power
-            if steps:
-                best = optimum(
-                    *(criterion, gammas, found.ridge, self.ties),
-                    pull=_PULL,
-                    gain=_GAIN,
-                    most_steps=steps,
-                )
-            else:
-                value, _ = criterion(np.log(np.append(gammas, found.ridge)))
-                best = Parameters(gammas, found.ridge, value)
+            gammas = found.scales[order] ** power
+            best = optimum(
+                *(criterion, gammas, found.ridge), pull=_PULL, gain=_GAIN, most_steps=steps
+            )
         spread = float(np.sqrt(np.mean(np.average(target**2, axis=0, weights=self.weights))))
         error = float(np.exp(-best.value / len(self.rows))) / spread
-        first = np.unique(self.ties, return_index=True)[1]
-        return FoundScales(best.gamma[first] ** (1 / power), best.ridge, error)
+        scales = np.empty(self.n_scales)
+        scales[order] = best.gamma ** (1 / power)
+        return FoundScales(scales, best.ridge, error)
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        """Inputs (p,) that share each of the scales."""
+        return np.bincount(self.ties)
+
+    @property
+    def _numbers_and_labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Scales of single inputs and then of labels, (p,), and the labels of the rows (n, l)."""
+        counts = self._counts
+        of_labels = np.flatnonzero(counts > 1)
+        labels = np.empty((len(self.rows), len(of_labels)), dtype=np.int64)
+        for column, place in zip(labels.T, of_labels, strict=True):
+            block = self.rows[:, self.ties == place]
+            column[:] = np.where(block.any(axis=1), block.argmax(axis=1), -1)
+        return np.concatenate([np.flatnonzero(counts == 1), of_labels]), labels
 
 
 def _are_scales(known: Any) -> bool:
