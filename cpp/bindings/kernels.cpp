@@ -1,7 +1,7 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
-#include "fixed_kernel.hpp"
 #include "distance_sums.hpp"
+#include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
 #include "kernel_product.hpp"

@@ -132,8 +132,9 @@ NB_MODULE(_core, m) {
     m.def("random_uniform", &random_uniform, "key"_a, "slot"_a, "streams"_a, "size"_a,
           "n_threads"_a = 1,
           R"(``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1).)");
-    m.def("flush_denormals", &flush_denormals, "flush"_a,
-          R"(Whether numbers too small for their full precision become 0 in this thread, and in those
+    m.def(
+        "flush_denormals", &flush_denormals, "flush"_a,
+        R"(Whether numbers too small for their full precision become 0 in this thread and in threads
 that it begins; returns what held before. False where a processor has no such mode.)");
     add_binning(m);
     add_cosines(m);

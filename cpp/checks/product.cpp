@@ -187,6 +187,7 @@ bool products_not_held_are_right() {
     for (bool transposed : {false, true})
         right = right && grams_are_right<float>(1100, 97, transposed) &&
                 grams_are_right<double>(300, 130, transposed) && grams_are_right<float>(3, 1, true);
-    right = right && distance_sums_are_right<float>(131, 5) && distance_sums_are_right<double>(70, 3);
+    right =
+        right && distance_sums_are_right<float>(131, 5) && distance_sums_are_right<double>(70, 3);
     return right;
 }

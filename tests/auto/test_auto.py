@@ -222,6 +222,7 @@ def test_results_tell_what_was_tried_and_chosen():
 
 def test_the_model_learns_the_scales_that_were_chosen(monkeypatch):
     monkeypatch.setattr(TUNING, "sure_of_scales", (0.0, -100.0, 100.0))
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)
     monkeypatch.setattr(TUNING, "turned_inputs", 0)  # turned inputs get no scales of a machine
     X, y = friedman()
     model = AutoKernelRegressor(random_state=0).fit(X[:, :5], y)

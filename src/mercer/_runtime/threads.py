@@ -81,7 +81,7 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def flushed_denormals() -> Generator[None]:
-    """Take numbers too small for their full precision as 0 in this thread, and those it begins.
+    """Take numbers too small for their full precision as 0 in this thread and its own threads.
 
     A product of two entries of a narrow kernel is such a number in float32, and takes a hundred
     times as long as any other.

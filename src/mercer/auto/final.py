@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -20,7 +19,7 @@ from mercer.auto.leaves import Cut
 from mercer.auto.means import answer
 from mercer.auto.parts import last_scale_rows
 from mercer.auto.search import Search
-from mercer.auto.trials import METRICS, Settings, feature_map, feature_tol
+from mercer.auto.trials import METRICS, KnownScales, Settings, feature_map, feature_tol
 from mercer.auto.tuning import TUNING
 from mercer.estimators.left_out_scales import LeftOutScaler
 from mercer.estimators.local import LocalKernelMachine
@@ -49,7 +48,7 @@ class PipelineBuilder:
     n_jobs: int | None
     device: Any
     # Scales of least left-out error and their ridge, by treatment and kernel.
-    known: Mapping[Any, tuple[NDArray, float]] = field(default_factory=dict)
+    known: KnownScales = field(default_factory=dict)
 
     def tol(self, search: Search, form: FinalModel, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.

@@ -71,7 +71,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
         Settings of the model: "numbers", "max_integers", "labels" and "identities" of the
-        ``TablePreparer``, "scales" ("left-out" for those of :class:`mercer.LeftOutScaler`; of
+        ``TablePreparer``, "scales" ("left-out" for :class:`mercer.LeftOutScaler`; of
         :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
         "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
@@ -312,7 +312,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
         Settings of the model: "numbers", "max_integers", "labels" and "identities" of the
-        ``TablePreparer``, "scales" ("left-out" for those of :class:`mercer.LeftOutScaler`; of
+        ``TablePreparer``, "scales" ("left-out" for :class:`mercer.LeftOutScaler`; of
         :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
         "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for

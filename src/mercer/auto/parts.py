@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.trials import METRICS, Settings
+from mercer.auto.trials import METRICS, KnownScales, Settings
 from mercer.auto.tuning import TUNING
 from mercer.estimators.left_out_scales import FoundScales, LeftOutSearch
 from mercer.estimators.scales import GradientScaler, learned_scales
@@ -51,7 +51,7 @@ class Split:
     is_later: bool = False  # whether the rows held out are later than the rows to fit
     n_of_scales: int | None = None  # rows that scales are learned from; None follows their number
     # Scales of least left-out error of other rows and their ridge, by treatment and kernel.
-    known_scales: dict[Any, tuple[NDArray, float]] = field(default_factory=dict)
+    known_scales: KnownScales = field(default_factory=dict)
     made: dict[Any, Any] = field(init=False, default_factory=dict)
     locks: dict[Any, Lock] = field(init=False, default_factory=dict)
 

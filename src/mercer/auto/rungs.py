@@ -14,14 +14,13 @@ from itertools import product
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer._runtime.threads import side_by_side
 from mercer.auto.bench import Evaluator
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leading import Outcome, Record, Stage, better, rank_loss
 from mercer.auto.parts import LeafSplit, Split
-from mercer.auto.trials import Settings
+from mercer.auto.trials import KnownScales, Settings
 from mercer.auto.tuning import TUNING
 
 __all__ = [
@@ -59,7 +58,7 @@ class SearchState(Protocol):
     has_identities: bool  # whether values repeat that a kernel may tell apart
     n_jobs: int | None
     # Scales of least left-out error and their ridge, by treatment and kernel.
-    known_scales: dict[Any, tuple[NDArray, float]]
+    known_scales: KnownScales
     is_thin: bool  # whether the table has many times the rows of a trial
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials

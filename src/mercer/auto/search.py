@@ -25,7 +25,7 @@ from mercer.auto.rungs import (
     Waves,
 )
 from mercer.auto.scoring import Judge
-from mercer.auto.trials import Settings
+from mercer.auto.trials import KnownScales, Settings
 from mercer.auto.tuning import TUNING
 
 __all__ = ["Choice", "Record", "Search"]
@@ -61,7 +61,7 @@ class Search:
         judge: Judge | None = None,
         monitor: Monitor | None = None,
     ):
-        self.known_scales: dict[Any, tuple[NDArray, float]] = {}
+        self.known_scales: KnownScales = {}
         self.parts = [
             Split(
                 *(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,17 @@ from mercer.solvers.forms import with_function_norm
 
 __all__ = [
     "METRICS",
+    "KnownScales",
     "Settings",
     "feature_map",
     "feature_responses",
     "feature_tol",
     "machine_responses",
 ]
+
+# Scales of least left-out error and their ridge, by treatment and kernel.
+KnownScales: TypeAlias = dict[tuple["Treatment", str], tuple[NDArray, float]]
+Treatment: TypeAlias = tuple[str, int, str, bool]  # settings of the ``TablePreparer``
 
 METRICS = {
     "laplacian": "cityblock",
@@ -62,7 +67,7 @@ class Settings:
     transform: str = "identity"  # of the target, or "log"
 
     @property
-    def treatment(self) -> tuple[str, int, str, bool]:
+    def treatment(self) -> Treatment:
         """Settings of the ``TablePreparer``: numbers, max_integers, labels and identities."""
         return self.numbers, self.max_integers, self.labels, self.identities
 

@@ -259,9 +259,9 @@ class LeftOut(Criterion):
 
 @dataclass
 class LeftOutOfLabels(LeftOut):
-    """The same for rows that also have labels; the last gammas are those of their columns.
+    """The left-out error of rows that also have labels, whose columns have the last gammas.
 
-    A column of labels stands for one of 0 and 1 per label, all of which share a gamma.
+    A column of labels stands for a column of 0 and 1 per label, and these share a gamma.
     """
 
     labels: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))

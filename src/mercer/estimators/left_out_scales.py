@@ -52,9 +52,9 @@ class LeftOutScaler(InputScaler):
 
     The scales, together with a ridge, make the leave-one-out error of kernel ridge regression
     least, which one factorisation gives with its gradient: from two common scales on few of the
-    rows, then from there on more. Neighbouring columns of 0 and 1 of which every row has one at
-    most are the labels of one column and share a scale: how much it matters that two rows have the
-    same label. In these scales, gamma of that machine is 1.
+    rows, then from there on more. Neighbouring columns of 0 and 1, if every row has at most one 1
+    in them, are the labels of one column and share a scale: how much it matters that two rows have
+    the same label. In these scales, gamma of that machine is 1.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class LeftOutScaler(InputScaler):
     Attributes
     ----------
     scales_ : ndarray of shape (d,)
-        Scale per input, the largest of which is 1.
+        Scale per input; the largest is 1.
     matrix_ : ndarray of shape (d,)
         Factors of the inputs; inputs of scale 0 are left out.
     ridge_ : float
@@ -171,7 +171,7 @@ class LeftOutScaler(InputScaler):
         return scales, scales / unit
 
     def _found(self, search: LeftOutSearch, unit: float) -> FoundScales:
-        """Scales near the known ones, if they are as many as needed, or those of a search."""
+        """Scales near the known ones, if they are as many as needed, or found by a search."""
         if self.known is not None:
             scales, ridge = self.known
             if len(scales) == search.n_scales:
@@ -183,7 +183,7 @@ class LeftOutScaler(InputScaler):
 
 @dataclass
 class LeftOutSearch:
-    """Rows of a table, few of which come first, on which scales are sought for several kernels."""
+    """Rows of a table on which scales are sought for several kernels; the first ones are few."""
 
     rows: NDArray[np.float32]  # (n, d)
     target: NDArray[np.float64]  # (n, k), of mean 0
@@ -229,17 +229,17 @@ class LeftOutSearch:
         return few.moved(kernel, min(found, key=lambda one: one.error), _STEPS[1])
 
     def refined(self, kernel: str, found: FoundScales) -> FoundScales:
-        """Scales by the left-out error of all rows, from those found on few."""
+        """Scales by the left-out error of all rows, from scales of few."""
         return found if len(self.rows) <= _FEW else self.moved(kernel, found, _STEPS[2])
 
     def from_others(self, kernel: str, found: FoundScales) -> FoundScales:
-        """Scales by the left-out error of few rows, from those of other rows."""
+        """Scales by the left-out error of few rows, from scales of other rows."""
         return self._taken(_FEW).moved(kernel, found, _STEPS[3])
 
     def spread_out(
         self, kernel: str, found: FoundScales, exponent: float = 1.0
     ) -> NDArray[np.float64]:
-        """Scales of all inputs, (d,); 0 for those without which hardly a kernel entry changes.
+        """Scales of all inputs, (d,); 0 for inputs without which hardly a kernel entry changes.
 
         A power of them leaves the median distance as it is.
         """
@@ -261,7 +261,7 @@ class LeftOutSearch:
         return LeftOutSearch(self.rows[:most], self.target[:most], weights, self.ties)
 
     def moved(self, kernel: str, found: FoundScales, steps: int) -> FoundScales:
-        """Scales of less left-out error, so many steps away from those that were found."""
+        """Scales of less left-out error, so many steps away from scales that were found."""
         target = self.target - np.average(self.target, axis=0, weights=self.weights)
         target = target[:, target.any(axis=0)]
         if not target.size:  # no scales predict constant targets better than others
@@ -319,7 +319,7 @@ def _power(kernel: str) -> int:
 
 
 def one_of_several(X: NDArray) -> NDArray[np.int64]:
-    """Numbers (d,) of inputs; neighbours of 0 and 1 of which each row has one at most share one."""
+    """Numbers (d,) of inputs, equal for neighbours of 0 and 1 if no row has two 1s in them."""
     binary = ((X == 0) | (X == 1)).all(axis=0)
     numbers, taken = np.zeros(X.shape[1], dtype=np.int64), np.zeros(len(X), dtype=bool)
     for j in range(X.shape[1]):

@@ -42,8 +42,8 @@ class OneHot:
     ) -> OneHot:
         """Learn the labels; ``is_apart`` keeps unknown labels at a distance from all of them.
 
-        Labels of fewer than ``least`` rows, and those of fewest rows beyond the ``most`` frequent
-        ones, are taken as unknown.
+        Labels of fewer than ``least`` rows, and all but the ``most`` frequent ones, are taken as
+        unknown.
         """
         met, counts = np.unique(labels.codes, return_counts=True)
         frequent = frequent_ones(counts, least, most)

@@ -81,7 +81,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         Whether what repeats gets a column of 0 and 1 for each value as well: labels of more than
         ``max_labels`` values, and whole numbers of 9 values or more. Two rows of one person, place
         or year are then nearer to each other than to all others. Values of a single row have no
-        column, nor have those beyond the 1000 most frequent of a column; a column in which most
+        column, nor have all but the 1000 most frequent of a column; a column in which most
         rows have a value of their own gets none.
     indicators : bool, default=True
         Whether a column of numbers or dates with missing cells gets a second column, which is 1
