@@ -47,7 +47,7 @@ def random_uniform(
     """``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1)."""
 
 def flush_denormals(flush: bool) -> bool:
-    """Whether numbers too small for their full precision become 0 in this thread, and in those
+    """Whether numbers too small for their full precision become 0 in this thread and in threads
     that it begins; returns what held before. False where a processor has no such mode.
     """
 

@@ -88,6 +88,15 @@ def test_labels_of_one_column_share_a_scale_and_are_worth_their_effect():
     assert LeftOutScaler(random_state=0).fit(shuffled, y).scales_[2] < 0.3 * of_people[0]
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_of_labels_alone_have_one_scale(kernel):
+    X, y, who = people(400, 40)
+    effects = np.random.default_rng(0).normal(size=40)
+    scaler = LeftOutScaler(kernel, random_state=0).fit(X[:, 2:], effects[who] + 0.01 * y)
+    np.testing.assert_allclose(scaler.scales_, 1.0)
+    assert scaler.left_out_error_ < 0.3
+
+
 def test_neighbours_of_which_a_row_has_one_at_most_are_one_question():
     X = np.array([[0.5, 1, 0, 0, 1, 0], [0.1, 0, 1, 0, 0, 1], [0.2, 0, 0, 1, 1, 0]])
     assert one_of_several(X).tolist() == [0, 1, 1, 1, 2, 2]

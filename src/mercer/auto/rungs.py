@@ -215,7 +215,8 @@ def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:
     """
     part = search.bench.parts[0]
     whole = part.whole if isinstance(part, LeafSplit) else part
-    kernels = tuple(TUNING.left_out_gammas)
+    near_best = {finalist.kernel for finalist in search.finalists}
+    kernels = [k for k in TUNING.left_out_gammas if k != "gaussian" or k in near_best]
     candidates = []
     for view in views:
         plain = replace(view, turned=False, scales="left-out", power=1.0)
@@ -228,10 +229,10 @@ def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:
     on_few = partial(whole.left_out, refined=False)
     errors = [found.error for found in side_by_side(on_few, candidates, search.n_jobs)]
     near: list[Settings] = []
-    for start in range(0, len(candidates), len(kernels)):  # views differ in their rows
+    for start in range(0, len(candidates), len(kernels)):
         of_view = sorted(zip(errors[start:], range(start, start + len(kernels)), strict=False))
         most = TUNING.left_out_kernels if len(search.bench.parts) == 1 else 1
-        least = TUNING.left_out_near * of_view[0][0]
+        least = min(TUNING.left_out_near * of_view[0][0], TUNING.left_out_far * min(errors))
         near += [candidates[place] for error, place in of_view[:most] if error <= least]
     refined = list(side_by_side(whole.at_least_left_out, near, search.n_jobs))
     for settings in refined:

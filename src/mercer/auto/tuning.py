@@ -81,7 +81,8 @@ class Tuning:
     left_out_error: float = 0.02  # relative held-out error below which these are not tried
     identity_rows: int = 2500  # rows of trials that tell apart what repeats
     left_out_kernels: int = 2  # kernels of which more rows are taken, by the errors of few
-    left_out_near: float = 1.03  # share of the least such error up to which they are
+    left_out_far: float = 1.15  # the same of another treatment, which has other rows
+    left_out_near: float = 1.01  # share of the least such error up to which they are
     # Factors of the gamma that was found, of each kernel.
     left_out_gammas: dict[str, tuple[float, ...]] = _by_kernel(
         (0.5, 2.0), (0.4, 2.5), exponential=(0.5, 2.0)

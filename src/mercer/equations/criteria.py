@@ -156,20 +156,24 @@ class Criterion:
     def _distances(self, kernel: Stationary) -> NDArray:
         """Distances (n, n) of the rows in the metric of the kernel, Euclidean ones squared."""
         x = self._scaled(kernel)
-        apart = np.empty((len(x), len(x)), dtype=x.dtype)
+        apart = np.zeros((len(x), len(x)), dtype=x.dtype)
+        if not x.shape[1]:
+            return apart
         fill(apart, _core_metric(kernel), x, x, np.ones(x.shape[1]))
         return apart
 
     def _scaled(self, kernel: Stationary) -> NDArray[np.floating]:
         """The inputs for which gamma is 1."""
-        d = self._inputs.shape[1]
-        return self._inputs * kernel.input_scale(d).astype(self._inputs.dtype)
+        scales = kernel.input_scale(np.size(kernel.gamma))[: self._inputs.shape[1]]
+        return self._inputs * scales.astype(self._inputs.dtype)
 
     def _along_inputs(
         self, kernel: Stationary, matrix: NDArray[np.floating]
     ) -> NDArray[np.float64]:
         """Sums by weights of the derivatives of distances, squared ones halved, by log gamma."""
         x = self._scaled(kernel)
+        if not x.shape[1]:
+            return np.zeros(0)
         if kernel.metric == "cityblock":
             return _weighted_distances(matrix, x)
         return _weighted_squares(matrix, x)
@@ -268,7 +272,7 @@ class LeftOutOfLabels(LeftOut):
     # (n, l), -1 where a row has none of them
 
     def _distances(self, kernel: Stationary) -> NDArray:
-        apart = super()._distances(self._of_numbers(kernel))
+        apart = super()._distances(kernel)
         scales = kernel.input_scale(self._inputs.shape[1] + self.labels.shape[1])
         power = 1 if kernel.metric == "cityblock" else 2
         for column, scale in zip(self.labels.T, scales[self._inputs.shape[1] :], strict=True):
@@ -278,7 +282,7 @@ class LeftOutOfLabels(LeftOut):
     def _along_inputs(
         self, kernel: Stationary, matrix: NDArray[np.floating]
     ) -> NDArray[np.float64]:
-        sums = super()._along_inputs(self._of_numbers(kernel), matrix)
+        sums = super()._along_inputs(kernel, matrix)
         scales = kernel.input_scale(self._inputs.shape[1] + self.labels.shape[1])
         power = 1 if kernel.metric == "cityblock" else 2
         of_labels = [
@@ -287,16 +291,16 @@ class LeftOutOfLabels(LeftOut):
         ]
         return np.append(sums, of_labels)
 
-    def _of_numbers(self, kernel: Stationary) -> Stationary:
-        return kernel.with_gamma(np.asarray(kernel.gamma)[: self._inputs.shape[1]])
-
 
 def _apart(labels: NDArray[np.int64], dtype: np.dtype) -> NDArray[np.floating]:
     """Distances (n, n) of columns of 0 and 1: 2 between labels, 1 from a label to none of them."""
-    known = labels >= 0
-    both: NDArray = known[:, None].astype(dtype) + known.astype(dtype)
-    both *= labels[:, None] != labels
-    return both
+    known, short = labels >= 0, labels.astype(np.int32)
+    differ: NDArray = (short[:, None] != short).astype(dtype)
+    if known.all():
+        differ *= 2
+    else:
+        differ *= known[:, None].astype(dtype) + known.astype(dtype)
+    return differ
 
 
 def _core_metric(kernel: Stationary) -> str:

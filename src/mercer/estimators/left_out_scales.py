@@ -14,19 +14,24 @@ from mercer import kernels
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from, shuffled
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
-from mercer.equations.criteria import LeftOutOfLabels, optimum
+from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled
 from mercer.kernels import Stationary
 
 __all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch"]
 
 _METRICS = {"laplacian": "cityblock", "exponential": "euclidean", "gaussian": "sqeuclidean"}
-# Gammas from which the search starts, of inputs whose median distance is 1, and the first ridge.
-_STARTS = {"laplacian": (1.0, 4.0), "exponential": (0.5, 2.0), "gaussian": (0.3, 1.0)}
-_RIDGE = 0.03
+# Gammas and ridges of which the best ones start the search, for a median distance of 1.
+_GAMMAS = {
+    "laplacian": (0.5, 1.5, 5.0),
+    "exponential": (0.3, 1.0, 3.0),
+    "gaussian": (0.2, 0.7, 2.0),
+}
+_RIDGES = 0.03, 0.3
 _FEW = 400  # rows of the first steps
-_STEPS = 8, 25, 12, 5  # from each start, from the better one, on more rows, from other rows
+_STEPS = 20, 12, 5  # on few rows, then on more, and from scales of other rows
 _LEAST_SHARE = {1: 1e-4, 2: 1e-6}  # of a mean distance, or its square, of an input that is kept
+_LEAST_LABELS = 20  # columns of 0 and 1 from which pairs of rows are compared by their labels
 _SINGLE = 2e-3  # ridge above which float32 serves
 _GAIN = 1e-4  # of the criterion per row, below which a step is the last one
 # Strength that draws scales together: without it, some of forty noisy inputs get scales by chance.
@@ -138,7 +143,7 @@ class LeftOutScaler(InputScaler):
         -------
         self
         """
-        self.ridge_, self.left_out_error_ = _RIDGE, np.nan
+        self.ridge_, self.left_out_error_ = _RIDGES[0], np.nan
         return super().fit(X, y, sample_weight)
 
     def _check_settings(self) -> None:
@@ -177,7 +182,7 @@ class LeftOutScaler(InputScaler):
             if len(scales) == search.n_scales:
                 of_units = unit * np.asarray(scales, dtype=np.float64)
                 first = FoundScales(of_units, float(ridge), np.inf)
-                return search.moved(self.kernel, first, _STEPS[3])
+                return search.moved(self.kernel, first, _STEPS[2])
         return search.refined(self.kernel, search.rough(self.kernel))
 
 
@@ -220,21 +225,24 @@ class LeftOutSearch:
         return int(self.ties.max()) + 1
 
     def rough(self, kernel: str) -> FoundScales:
-        """Scales by the left-out error of few rows, from the better one of two common scales."""
+        """Scales by the left-out error of few rows, from the best one of some common scales."""
         few = self._taken(_FEW)
         unit = at_unit_distance(few.rows, np.ones(self.rows.shape[1]), _METRICS[kernel])[0]
-        common = [unit * gamma ** (1 / _power(kernel)) for gamma in _STARTS[kernel]]
-        starts = [FoundScales(np.full(self.n_scales, one), _RIDGE, np.inf) for one in common]
-        found = [few.moved(kernel, start, _STEPS[0]) for start in starts]
-        return few.moved(kernel, min(found, key=lambda one: one.error), _STEPS[1])
+        common = [unit * gamma ** (1 / _power(kernel)) for gamma in _GAMMAS[kernel]]
+        starts = [
+            few.moved(kernel, FoundScales(np.full(self.n_scales, one), ridge, np.inf), 0)
+            for one in common
+            for ridge in _RIDGES
+        ]
+        return few.moved(kernel, min(starts, key=lambda start: start.error), _STEPS[0])
 
     def refined(self, kernel: str, found: FoundScales) -> FoundScales:
         """Scales by the left-out error of all rows, from scales of few."""
-        return found if len(self.rows) <= _FEW else self.moved(kernel, found, _STEPS[2])
+        return found if len(self.rows) <= _FEW else self.moved(kernel, found, _STEPS[1])
 
     def from_others(self, kernel: str, found: FoundScales) -> FoundScales:
         """Scales by the left-out error of few rows, from scales of other rows."""
-        return self._taken(_FEW).moved(kernel, found, _STEPS[3])
+        return self._taken(_FEW).moved(kernel, found, _STEPS[2])
 
     def spread_out(
         self, kernel: str, found: FoundScales, exponent: float = 1.0
@@ -269,37 +277,47 @@ class LeftOutSearch:
         of_unit = kernels.get(kernel, 1.0)
         assert isinstance(of_unit, Stationary)
         dtype: type[np.floating] = np.float32 if found.ridge > _SINGLE else np.float64
-        single = self._counts == 1
-        rows, target = self.rows[:, single[self.ties]].astype(dtype), target.astype(dtype)
-        order, labels = self._numbers_and_labels
-        criterion = LeftOutOfLabels(*(of_unit, rows, target, self.weights, True), labels=labels)
+        target = target.astype(dtype)
+        numbers, places, labels = self._numbers_and_labels
+        criterion = LeftOutOfLabels(
+            *(of_unit, self.rows[:, numbers].astype(dtype), target, self.weights, True),
+            labels=labels,
+        )
         power = _power(kernel)
         with blas_threads(1), flushed_denormals():  # threads would wait for each other
-            gammas = found.scales[order] ** power
-            best = optimum(
-                *(criterion, gammas, found.ridge), pull=_PULL, gain=_GAIN, most_steps=steps
-            )
+            gammas = found.scales[places] ** power
+            if steps:
+                best = optimum(
+                    *(criterion, gammas, found.ridge, places),
+                    pull=_PULL,
+                    gain=_GAIN,
+                    most_steps=steps,
+                )
+            else:
+                value = criterion(np.log(np.append(gammas, found.ridge)))[0]
+                best = Parameters(gammas, found.ridge, value)
         spread = float(np.sqrt(np.mean(np.average(target**2, axis=0, weights=self.weights))))
         error = float(np.exp(-best.value / len(self.rows))) / spread
         scales = np.empty(self.n_scales)
-        scales[order] = best.gamma ** (1 / power)
+        scales[places] = best.gamma ** (1 / power)
         return FoundScales(scales, best.ridge, error)
 
     @property
-    def _counts(self) -> NDArray[np.int64]:
-        """Inputs (p,) that share each of the scales."""
-        return np.bincount(self.ties)
+    def _numbers_and_labels(
+        self,
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """Mask of inputs taken as numbers (d,), scales of these and of labels, and labels (n, l).
 
-    @property
-    def _numbers_and_labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Scales of single inputs and then of labels, (p,), and the labels of the rows (n, l)."""
-        counts = self._counts
-        of_labels = np.flatnonzero(counts > 1)
+        Few columns of 0 and 1 cost less than pairs of labels.
+        """
+        counts = np.bincount(self.ties)
+        of_labels = np.flatnonzero(counts >= _LEAST_LABELS)
         labels = np.empty((len(self.rows), len(of_labels)), dtype=np.int64)
         for column, place in zip(labels.T, of_labels, strict=True):
             block = self.rows[:, self.ties == place]
             column[:] = np.where(block.any(axis=1), block.argmax(axis=1), -1)
-        return np.concatenate([np.flatnonzero(counts == 1), of_labels]), labels
+        numbers = counts[self.ties] < _LEAST_LABELS
+        return numbers, np.concatenate([self.ties[numbers], of_labels]), labels
 
 
 def _are_scales(known: Any) -> bool:
