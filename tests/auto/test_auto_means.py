@@ -315,7 +315,7 @@ def test_more_rows_never_make_it_worse(table):
     X, y = table(6000)
     errors = [error(table, X[:n], y[:n]) for n in (750, 1500, 6000)]
     for fewer, more in itertools.pairwise(errors):
-        assert more < 1.03 * fewer  # 3000 new rows tell no less
+        assert more < 1.05 * fewer  # 3000 new rows tell no less, and leaves of 400 rows are small
 
 
 @pytest.mark.usefixtures("small_leaves")

@@ -265,7 +265,7 @@ class LeftOut(Criterion):
 class LeftOutOfLabels(LeftOut):
     """The left-out error of rows that also have labels, whose columns have the last gammas.
 
-    A column of labels stands for a column of 0 and 1 per label, and these share a gamma.
+    A column of labels stands for a column of 0 and 1 per label, which share a gamma.
     """
 
     labels: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mercer import kernels
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from, shuffled
+from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
 from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
@@ -30,6 +31,7 @@ _GAMMAS = {
 _RIDGES = 0.03, 0.3
 _FEW = 400  # rows of the first steps
 _STEPS = 20, 12, 5  # on few rows, then on more, and from scales of other rows
+_FEW_INPUTS = 60  # inputs up to which all are kept: they cost little
 _LEAST_SHARE = {1: 1e-4, 2: 1e-6}  # of a mean distance, or its square, of an input that is kept
 _LEAST_LABELS = 20  # columns of 0 and 1 from which pairs of rows are compared by their labels
 _SINGLE = 2e-3  # ridge above which float32 serves
@@ -172,7 +174,8 @@ class LeftOutScaler(InputScaler):
         search = LeftOutSearch.of(X, y, weights, self.target, key, int(self.max_rows), unit)
         found = self._found(search, unit)
         self.ridge_, self.left_out_error_ = found.ridge, found.error
-        scales = search.spread_out(self.kernel, found, float(self.power))
+        leaves_out = not isinstance(X, PreparedRows)  # far rows have the width of the table
+        scales = search.spread_out(self.kernel, found, float(self.power), leaves_out)
         return scales, scales / unit
 
     def _found(self, search: LeftOutSearch, unit: float) -> FoundScales:
@@ -245,17 +248,18 @@ class LeftOutSearch:
         return self._taken(_FEW).moved(kernel, found, _STEPS[2])
 
     def spread_out(
-        self, kernel: str, found: FoundScales, exponent: float = 1.0
+        self, kernel: str, found: FoundScales, exponent: float = 1.0, leaves_out: bool = True
     ) -> NDArray[np.float64]:
-        """Scales of all inputs, (d,); 0 for inputs without which hardly a kernel entry changes.
+        """Scales of all inputs, (d,), or a power of them of the same median distance.
 
-        A power of them leaves the median distance as it is.
+        Of many inputs, 0 for inputs without which hardly a kernel entry changes, if ``leaves_out``.
         """
         scales, power = found.scales[self.ties], 1 if kernel == "laplacian" else 2
         apart = np.abs(self.rows - np.roll(self.rows, 1, axis=0)) ** power
         shares: NDArray = np.bincount(self.ties, apart.mean(axis=0) * scales**power)
-        kept = shares >= _LEAST_SHARE[power] * shares.sum()
-        scales = scales * kept[self.ties]
+        if leaves_out and len(scales) > _FEW_INPUTS:
+            kept = shares >= _LEAST_SHARE[power] * shares.sum()
+            scales = scales * kept[self.ties]
         if exponent == 1:
             return scales
         plain, other = (
@@ -306,7 +310,7 @@ class LeftOutSearch:
     def _numbers_and_labels(
         self,
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """Mask of inputs taken as numbers (d,), scales of these and of labels, and labels (n, l).
+        """Mask of inputs taken as numbers (d,), scales of numbers and labels, and labels (n, l).
 
         Few columns of 0 and 1 cost less than pairs of labels.
         """
@@ -351,8 +355,8 @@ def one_of_several(X: NDArray) -> NDArray[np.int64]:
 def repeating_rows(X: NDArray, ties: NDArray[np.int64], key: int, most: int) -> NDArray[np.int64]:
     """Places of at most so many rows in random order: any, or some of each of some labels.
 
-    These are labels of the column that has most of them, where any rows would hardly share one. Of
-    a label come few rows, as a table has many labels.
+    The labels of the column with the most of them decide, where any rows would hardly share one.
+    Of a label come few rows, as a table has many labels.
     """
     n, counts = len(X), np.bincount(ties)
     widest = int(counts.argmax())

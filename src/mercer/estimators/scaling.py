@@ -138,7 +138,7 @@ class InputScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 
 
 def sampled(X: Any, key: int, most: int) -> tuple[NDArray[np.int64], Any, float]:
-    """Numbers of at most so many rows at random, these rows divided by a unit, and the unit."""
+    """Numbers of at most so many rows at random, the rows divided by a unit, and the unit."""
     rows = shuffled(key, X.shape[0], most, Slot.SHUFFLE)
     sample = X[rows]
     unit = _unit(sample)  # squares of large numbers leave the range of float32

@@ -244,7 +244,7 @@ def few_integers(places: NDArray[np.int64], block: NDArray, most: int) -> dict[i
 def repeating_integers(places: NDArray[np.int64], block: NDArray) -> dict[int, NDArray]:
     """The values, met twice at least, of columns (n, p) of whole numbers that may name something.
 
-    These hold 9 different numbers or more, and most rows share theirs; of a column at most
+    Such a column holds 9 different numbers or more, and most rows share theirs; at most
     ``MOST_IDENTITIES`` values are kept, the most frequent ones.
     """
     found = {}
