@@ -26,6 +26,12 @@ def rough(n, seed=0):
     return X, y
 
 
+@pytest.fixture(autouse=True)
+def _no_scales_by_left_out_errors(monkeypatch):
+    """Which have gammas of their own, and errors so small that other stages follow."""
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)
+
+
 def searched(X, y, settings, deadline=np.inf):
     search = Search(X, y, Numbers(y[:, None]), 7, None, deadline)
     search.finalists = [settings]
@@ -47,8 +53,7 @@ def test_steps_lead_to_narrower_kernels_and_weaker_ridges():
     assert [ridges for _, ridges in narrower(weak)] == [[0.05], [0.05]]
 
 
-def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them(monkeypatch):
-    monkeypatch.setattr(TUNING, "left_out_inputs", 0)  # whose scales have gammas of their own
+def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them():
     X, y = rough(8000)
     search = searched(X, y, LAPLACIAN)
     rungs, leaves = of_stage(search, "rung 3"), of_stage(search, "leaves")
@@ -147,8 +152,7 @@ def test_scales_of_classes_are_compared_again_where_the_rung_has_exponential_one
     assert near == any(r.settings.scales == "exponential" for r in leaves)
 
 
-def test_scales_of_numbers_stay_as_the_rung_has_them(monkeypatch):
-    monkeypatch.setattr(TUNING, "left_out_inputs", 0)
+def test_scales_of_numbers_stay_as_the_rung_has_them():
     search = searched(*rough(8000), LAPLACIAN)
     of_rung = min(of_stage(search, "rung 3"), key=lambda record: record.loss).settings
     assert {r.settings.scales for r in of_stage(search, "leaves")} == {of_rung.scales}

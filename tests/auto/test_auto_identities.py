@@ -82,3 +82,10 @@ def test_weights_and_groups_reach_the_scales():
     weights = rng.uniform(0.5, 2, 600)
     model = AutoKernelRegressor(random_state=0).fit(table, y, weights, rng.integers(0, 60, 600))
     assert np.isfinite(model.validation_score_)
+
+
+def test_a_short_budget_leaves_these_searches_out():
+    table, y = visits(600)
+    model = AutoKernelRegressor(time_budget=4, random_state=0).fit(table, y)
+    assert "left-out" not in model.search_results_["scales"]
+    assert model.search_seconds_ + model.fit_seconds_ < 6

@@ -20,6 +20,7 @@ from mercer import (
     GradientScaler,
     KernelClassifier,
     KernelRegressor,
+    LeftOutScaler,
     LocalKernelClassifier,
     LocalKernelRegressor,
     SparseKernelClassifier,
@@ -238,6 +239,7 @@ def test_means_of_counts_are_exported():
         maps.SubspaceEmbedding(n_components=30, random_state=0),
         GradientScaler(random_state=0),
         GradientScaler(full=True, random_state=0),
+        LeftOutScaler(random_state=0),
         TablePreparer("quantile"),
     ],
     ids=lambda step: type(step).__name__,
@@ -286,6 +288,7 @@ def tables():
         {"numbers": "standard", "dtype": "float32"},
         {"numbers": "quantile"},
         {"max_integers": 10, "max_labels": 100, "indicators": False},
+        {"identities": True},
     ],
     ids=str,
 )

@@ -127,7 +127,7 @@ def on_all_rows(search: Search, n_inputs: int) -> None:
     search.is_thin = search.whole.n_rows > TUNING.denser * search.rows_of(ALL_ROWS)
     search.climb(ALL_ROWS)
     if search.has_identities and not search.is_late():
-        search.climb(IDENTITIES)
+        _where_values_repeat(search)
     best = search.best
     if best is None or best.stage != search.stage.name or search.is_late():
         return
@@ -140,6 +140,14 @@ def on_all_rows(search: Search, n_inputs: int) -> None:
     # would show too narrow a kernel (errors of .35 in place of .25 on 24 554 rows of schools).
     if best.settings.kernel == "laplacian" and best.settings.labels != "words":
         _where_rows_are_dense(search, best)
+
+
+def _where_values_repeat(search: Search) -> None:
+    """Try scales that tell apart what repeats; else the choice stays as it was."""
+    choice, stage = search.choice, search.stage
+    search.climb(IDENTITIES)
+    if search.settings.scales != "left-out":
+        search.choice, search.stage = choice, stage
 
 
 def _where_errors_are_small(search: Search) -> None:

@@ -7,6 +7,7 @@ settings depend on the outcomes of the last ones.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -57,6 +58,7 @@ class SearchState(Protocol):
     label_ways: Sequence[str]  # treatments of labels, the likeliest first
     has_identities: bool  # whether values repeat that a kernel may tell apart
     n_jobs: int | None
+    deadline: float  # time of ``perf_counter()`` after which no trial begins
     # Scales of least left-out error and their ridge, by treatment and kernel.
     known_scales: KnownScales
     is_thin: bool  # whether the table has many times the rows of a trial
@@ -186,7 +188,7 @@ def learned_scales(search: SearchState) -> Waves:
 def least_left_out(search: SearchState) -> Waves:
     """The best treatment of this stage in scales that make the left-out error of a kernel least."""
     best = _best_of_stage(search)
-    if best is not None and not search.has_identities and not _is_exact(search):
+    if best is not None and not search.has_identities and not _is_over(search):
         yield from _by_left_out_errors(search, [best])
 
 
@@ -195,7 +197,7 @@ def identities(search: SearchState) -> Waves:
 
     Trials fit as many rows as there are: of few, hardly two share a value.
     """
-    if search.best is None or _is_exact(search):
+    if search.best is None or _is_over(search):
         return
     best = search.best.settings
     yield [Trial(best, [best.gamma], [best.ridge, best.ridge / 3])]
@@ -203,9 +205,10 @@ def identities(search: SearchState) -> Waves:
     yield from _by_left_out_errors(search, views)
 
 
-def _is_exact(search: SearchState) -> bool:
-    """Whether next to nothing is left to gain, at ridges that take float64 and its time."""
-    return search.relative_error() < TUNING.left_out_error
+def _is_over(search: SearchState) -> bool:
+    """Whether next to nothing is left to gain, at ridges that take float64, or time is short."""
+    is_late = search.deadline - time.perf_counter() < TUNING.left_out_seconds
+    return is_late or search.relative_error() < TUNING.left_out_error
 
 
 def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:

@@ -78,6 +78,7 @@ class Tuning:
     # -- scales by left-out errors -----------------------------------------------------------------
     left_out_inputs: int = 100  # inputs, labels of a column as one, up to which these are tried
     left_out_rows: int = 1000  # of the machine
+    left_out_seconds: float = 5.0  # time left from which they are
     left_out_error: float = 0.02  # relative held-out error below which these are not tried
     identity_rows: int = 2500  # rows of trials that tell apart what repeats
     left_out_kernels: int = 2  # kernels of which more rows are taken, by the errors of few
