@@ -59,6 +59,7 @@ def test_landmarks_grow_with_the_root_of_the_rows_as_work_time_and_memory_allow(
 
 @pytest.mark.usefixtures("_small")
 def test_they_take_the_place_of_leaves_that_see_too_few_rows(monkeypatch):
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)  # leaves gain more by scales than landmarks
     (X, y), (new, y_new) = saddles(3000), saddles(1501)
     model = AutoKernelRegressor(random_state=0).fit(X, y)
     machine = model.kernel_machine_
@@ -75,7 +76,7 @@ def test_they_take_the_place_of_leaves_that_see_too_few_rows(monkeypatch):
     assert isinstance(of_leaves.kernel_machine_, LocalKernelRegressor)
     mean = (new[:, ::2] * new[:, 1::2]).sum(axis=1)
     errors = [np.mean((fitted.predict(new) - mean) ** 2) for fitted in (model, of_leaves)]
-    assert errors[0] < errors[1]
+    assert errors[0] < 0.6 * errors[1]
 
 
 @pytest.mark.usefixtures("_small")

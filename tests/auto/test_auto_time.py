@@ -154,7 +154,8 @@ def drifting(n_days, seed, first=0):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_split_by_time_chooses_better_settings_where_days_have_levels(seed):
+def test_split_by_time_chooses_better_settings_where_days_have_levels(seed, monkeypatch):
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)  # such scales may serve the future by chance
     X, y = drifting(600, seed)
     X_new, y_new = drifting(300, seed + 50, first=600)
     with pytest.warns(UserWarning, match=FLATTERED):
@@ -162,7 +163,7 @@ def test_split_by_time_chooses_better_settings_where_days_have_levels(seed):
     aware = AutoKernelRegressor(random_state=0, time="when").fit(X, y)
     assert blind.validation_score_ > blind.score(X_new, y_new) + 0.4
     assert abs(aware.validation_score_ - aware.score(X_new, y_new)) < 0.12
-    assert aware.score(X_new, y_new) > blind.score(X_new, y_new)
+    assert aware.score(X_new, y_new) > blind.score(X_new, y_new) + 0.02
     low, high = aware.predict_interval(X_new, 0.9).T
     assert np.mean((low <= y_new) & (y_new <= high)) > 0.8
     low, high = blind.predict_interval(X_new, 0.9).T

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mercer import TablePreparer, persistence
+from mercer import TablePreparer, config_context, persistence
+from mercer.preparation import column_names, has_identities, read
+from mercer.preparation.frames import frame_of
 from mercer.preparation.numeric import MOST_IDENTITIES
 
 
@@ -22,6 +24,11 @@ def households(n=400, n_households=40, seed=0):
     return table, rng.normal(size=n_households)[who] + 0.1 * rng.normal(size=n)
 
 
+def told_apart(table):
+    frame = frame_of(table)
+    return has_identities(read(frame, column_names(frame)), 20)
+
+
 def columns_of(preparer, prefix):
     return [name for name in preparer.get_feature_names_out() if name.startswith(prefix)]
 
@@ -36,7 +43,7 @@ def test_labels_and_whole_numbers_that_repeat_have_a_column_each():
     assert "household:code" in names
     assert "year" in names
     assert columns_of(preparer, "count") == ["count"]  # 5 values: their distances tell them apart
-    assert preparer.has_identities
+    assert told_apart(table)
     assert not preparer.has_few_integers
     own = Z[:, names.index("year=1995")]
     np.testing.assert_array_equal(own, table["year"] == 1995)
@@ -44,7 +51,6 @@ def test_labels_and_whole_numbers_that_repeat_have_a_column_each():
     rest = plain.fit_transform(table, y)
     kept = [names.index(name) for name in plain.get_feature_names_out()]
     np.testing.assert_array_equal(Z[:, kept], rest)
-    assert not plain.has_identities
 
 
 def test_labels_of_one_row_and_unknown_ones_have_no_column():
@@ -70,7 +76,8 @@ def test_columns_in_which_most_rows_stand_alone_have_no_identities():
     table["other"] = rng.normal(size=300)
     with pytest.warns(UserWarning, match="left out"):
         preparer = TablePreparer(identities=True).fit(table, rng.normal(size=300))
-    assert not preparer.has_identities
+    assert not told_apart(table)
+    assert not any("=" in name for name in preparer.get_feature_names_out())
 
 
 def test_at_most_a_thousand_values_of_a_column_have_one():
@@ -107,3 +114,9 @@ def test_a_file_holds_the_columns(tmp_path):
 def test_whether_there_are_identities_is_true_or_false():
     with pytest.raises(TypeError, match="identities must be"):
         TablePreparer(identities="yes").fit(np.ones((3, 1)))
+
+
+def test_columns_without_room_are_refused_before_they_are_made():
+    table, y = households(4000, 900)
+    with config_context(max_memory="20MB"), pytest.raises(MemoryError, match="identities=False"):
+        TablePreparer(identities=True).fit(table, y)

@@ -23,7 +23,13 @@ from mercer._runtime.state import Checked, State, is_array
 from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import check_weights, group_codes, positive_number
 from mercer.auto.calibration import Conformal
-from mercer.auto.course import first_rungs, has_time_twice, last_rungs, part_from_partner
+from mercer.auto.course import (
+    first_rungs,
+    has_time_twice,
+    is_few,
+    last_rungs,
+    part_from_partner,
+)
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import FinalModel, PipelineBuilder
 from mercer.auto.fits import STEPS, fit_rows
@@ -43,7 +49,15 @@ from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scaling import InputScaler
 from mercer.estimators.targets import class_weights
 from mercer.explain.members import mean_sizes
-from mercer.preparation import TablePreparer, TellsColumns, label_ways, rows_of
+from mercer.preparation import (
+    TablePreparer,
+    TellsColumns,
+    column_names,
+    has_identities,
+    label_ways,
+    read,
+    rows_of,
+)
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 
@@ -128,7 +142,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         with quiet_scores():
             try:
                 treatments, ways = self._treatments(X, key)
-                search.has_identities = self._has_identities(X, key)
+                search.has_identities = _has_identities(X, key)
                 first_rungs(search, treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = last_rungs(search, X, start + budget)
@@ -170,15 +184,6 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             treatments.append(("robust", TUNING.few_integers))
         parts = [part for _, part in preparer.parts_]
         return treatments, label_ways(parts, X.shape[0] > TUNING.looked_rows)
-
-    def _has_identities(self, X: Any, key: int) -> bool:
-        """Whether values of a table repeat that a kernel may tell apart."""
-        if sparse.issparse(X) or X.shape[0] > TUNING.exact_rows:
-            return False
-        sample = rows_of(X, shuffled(key, X.shape[0], TUNING.fitted_rows, Slot.SHUFFLE))
-        with warnings.catch_warnings():  # the last fit tells of columns that are left out
-            warnings.filterwarnings("ignore", "columns are left out")
-            return TablePreparer(identities=True, random_state=0).fit(sample).has_identities
 
     def _fit_finally(
         self,
@@ -437,6 +442,16 @@ def counted_rows(
     if weights is not None:
         weights = None if (weights == weights[0]).all() else weights / weights.mean()
     return X, y, weights, groups
+
+
+def _has_identities(X: Any, key: int) -> bool:
+    """Whether values of a table repeat that an exact machine may tell apart."""
+    if sparse.issparse(X) or not is_few(X.shape[0]):
+        return False
+    sample = rows_of(X, shuffled(key, X.shape[0], TUNING.fitted_rows, Slot.SHUFFLE))
+    with warnings.catch_warnings():  # the last fit tells how texts are read
+        warnings.simplefilter("ignore")
+        return has_identities(read(sample, column_names(X)), TablePreparer().max_labels)
 
 
 def _is_whole(pipeline: Pipeline) -> bool:

@@ -19,7 +19,7 @@ from mercer.auto.fine import FINE, VIEWS, fine_rows
 from mercer.auto.landmarks import Landmarks, landmarks_for
 from mercer.auto.leading import Record, promising, rank_loss
 from mercer.auto.leaves import Cut, cut_for, trial_leaves, worth
-from mercer.auto.parts import LeafSplit, Split, leaf_parts, splits, spread_out
+from mercer.auto.parts import LeafSplit, leaf_parts, splits, spread_out
 from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, IDENTITIES, LANDMARKS, LEAVES, RUNGS
 from mercer.auto.search import Choice, Search
 from mercer.auto.trials import Settings
@@ -153,11 +153,9 @@ def _where_values_repeat(search: Search) -> None:
 def _where_errors_are_small(search: Search) -> None:
     """Try scales, gammas and ridges of more rows, whose number limits small errors."""
     most = fine_rows(search.whole.n_rows, search.deadline - time.perf_counter())
-    if isinstance(search.parts[0], Split) and search.settings.identities:
+    if search.settings.identities:  # whose columns take their time
         width = np.count_nonzero(search.parts[0].scales(search.settings))
-        search.n_inputs = max(
-            search.n_inputs, int(width)
-        )  # columns of what repeats take their time
+        search.n_inputs = max(search.n_inputs, int(width))
     if most < TUNING.view_rows:
         return
     for rung, n_rows in ((VIEWS, min(TUNING.view_rows, most)), (FINE, most)):

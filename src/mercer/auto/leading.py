@@ -155,7 +155,7 @@ def _fanciness(settings: Settings) -> int:
 
 
 def _degree(settings: Settings) -> int:
-    """How freely scales were learned: by cosines, from another model, or by left-out errors."""
+    """Rank of scales by their freedom: 0 of cosines, 1 of other models, 2 by left-out errors."""
     return 2 if settings.scales == "left-out" else int(settings.scales != "cosines")
 
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer import kernels
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from, shuffled
 from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
 from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled
-from mercer.kernels import Stationary
+from mercer.kernels import Exponential, Gaussian, Laplacian, Stationary
 
 __all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch"]
 
-_METRICS = {"laplacian": "cityblock", "exponential": "euclidean", "gaussian": "sqeuclidean"}
+_KERNELS: dict[str, Stationary] = {
+    "laplacian": Laplacian(1.0),
+    "exponential": Exponential(1.0),
+    "gaussian": Gaussian(1.0),
+}
 # Gammas and ridges of which the best ones start the search, for a median distance of 1.
 _GAMMAS = {
     "laplacian": (0.5, 1.5, 5.0),
@@ -38,9 +41,8 @@ _SINGLE = 2e-3  # ridge above which float32 serves
 _GAIN = 1e-4  # of the criterion per row, below which a step is the last one
 # Strength that draws scales together: without it, some of forty noisy inputs get scales by chance.
 _PULL = 1e-4
-# Rows of a label that come together, as most labels have no more; where they have, any rows serve
-# if they share labels.
-_WHOLE, _SHARED = 10, 2
+_WHOLE = 10  # most rows of a label that are sampled together, which shows what its rows share
+_SHARED = 2  # sampled rows per label from which rows need not be sampled by their labels
 _LOOKED = 20_000  # rows among which those of a label are found
 
 
@@ -58,10 +60,10 @@ class LeftOutScaler(InputScaler):
     """Scale each input so that a kernel machine predicts left-out rows best.
 
     The scales, together with a ridge, make the leave-one-out error of kernel ridge regression
-    least, which one factorisation gives with its gradient: from two common scales on few of the
-    rows, then from there on more. Neighbouring columns of 0 and 1, if every row has at most one 1
-    in them, are the labels of one column and share a scale: how much it matters that two rows have
-    the same label. In these scales, gamma of that machine is 1.
+    least, which one factorisation gives with its gradient: from the best one of some common scales
+    on few of the rows, then from there on more. Neighbouring columns of 0 and 1, if every row has
+    at most one 1 in them, are the labels of one column and share a scale: how much it matters that
+    two rows have the same label. In these scales, gamma of that machine is 1.
 
     Parameters
     ----------
@@ -129,27 +131,8 @@ class LeftOutScaler(InputScaler):
 
     _most_dense: ClassVar[int] = 2000  # inputs of rows that were sparse
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the scales.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-            Inputs of comparable size, such as the output of TablePreparer.
-        y : array of shape (n,) or (n, k)
-            Targets or labels; not needed with ``power=0``.
-        sample_weight : array of shape (n,), default=None
-            Weight per row, >= 0, of its left-out error and in the machine.
-
-        Returns
-        -------
-        self
-        """
-        self.ridge_, self.left_out_error_ = _RIDGES[0], np.nan
-        return super().fit(X, y, sample_weight)
-
     def _check_settings(self) -> None:
-        name_from(self.kernel, tuple(_METRICS), "kernel")
+        name_from(self.kernel, tuple(_KERNELS), "kernel")
         if not 0 <= real_number(self.power, "power") <= 1:
             raise ValueError(f"power must be between 0 and 1; got {self.power!r}.")
         positive_integer(self.max_rows, "max_rows")
@@ -163,9 +146,10 @@ class LeftOutScaler(InputScaler):
     def _matrices(self, X: Any, y: Any, weights: NDArray | None) -> tuple[NDArray, NDArray]:
         key = key_from(self.random_state)
         _, sample, unit = sampled(X, key, int(self.max_rows))
+        self.ridge_, self.left_out_error_ = _RIDGES[0], np.nan
         if self.power == 0 or X.shape[0] <= 3:
             equal = np.ones(X.shape[1])
-            return equal, at_unit_distance(sample, equal, _METRICS[self.kernel]) / unit
+            return equal, at_unit_distance(sample, equal, _KERNELS[self.kernel].metric) / unit
         if sparse.issparse(X) and X.shape[1] > self._most_dense:
             raise ValueError(
                 f"X must be dense, or have at most {self._most_dense} columns; got a sparse matrix "
@@ -230,8 +214,8 @@ class LeftOutSearch:
     def rough(self, kernel: str) -> FoundScales:
         """Scales by the left-out error of few rows, from the best one of some common scales."""
         few = self._taken(_FEW)
-        unit = at_unit_distance(few.rows, np.ones(self.rows.shape[1]), _METRICS[kernel])[0]
-        common = [unit * gamma ** (1 / _power(kernel)) for gamma in _GAMMAS[kernel]]
+        unit = at_unit_distance(few.rows, np.ones(self.rows.shape[1]), _KERNELS[kernel].metric)[0]
+        common = [unit * gamma ** (1 / _KERNELS[kernel].power) for gamma in _GAMMAS[kernel]]
         starts = [
             few.moved(kernel, FoundScales(np.full(self.n_scales, one), ridge, np.inf), 0)
             for one in common
@@ -254,7 +238,8 @@ class LeftOutSearch:
 
         Of many inputs, 0 for inputs without which hardly a kernel entry changes, if ``leaves_out``.
         """
-        scales, power = found.scales[self.ties], 1 if kernel == "laplacian" else 2
+        scales = found.scales[self.ties]
+        power = 1 if _KERNELS[kernel].metric == "cityblock" else 2
         apart = np.abs(self.rows - np.roll(self.rows, 1, axis=0)) ** power
         shares: NDArray = np.bincount(self.ties, apart.mean(axis=0) * scales**power)
         if leaves_out and len(scales) > _FEW_INPUTS:
@@ -263,7 +248,8 @@ class LeftOutSearch:
         if exponent == 1:
             return scales
         plain, other = (
-            at_unit_distance(self.rows, s, _METRICS[kernel]) for s in (scales, scales**exponent)
+            at_unit_distance(self.rows, s, _KERNELS[kernel].metric)
+            for s in (scales, scales**exponent)
         )
         return other * float(scales.max() / plain.max())
 
@@ -278,16 +264,14 @@ class LeftOutSearch:
         target = target[:, target.any(axis=0)]
         if not target.size:  # no scales predict constant targets better than others
             return found
-        of_unit = kernels.get(kernel, 1.0)
-        assert isinstance(of_unit, Stationary)
         dtype: type[np.floating] = np.float32 if found.ridge > _SINGLE else np.float64
         target = target.astype(dtype)
         numbers, places, labels = self._numbers_and_labels
         criterion = LeftOutOfLabels(
-            *(of_unit, self.rows[:, numbers].astype(dtype), target, self.weights, True),
+            *(_KERNELS[kernel], self.rows[:, numbers].astype(dtype), target, self.weights, True),
             labels=labels,
         )
-        power = _power(kernel)
+        power = _KERNELS[kernel].power
         with blas_threads(1), flushed_denormals():  # threads would wait for each other
             gammas = found.scales[places] ** power
             if steps:
@@ -333,11 +317,6 @@ def _are_scales(known: Any) -> bool:
         return False
     numbers = np.append(scales, ridge)
     return bool((np.isfinite(numbers) & (numbers > 0)).all())
-
-
-def _power(kernel: str) -> int:
-    """Power of the scales in gamma."""
-    return 2 if kernel == "gaussian" else 1
 
 
 def one_of_several(X: NDArray) -> NDArray[np.int64]:

@@ -49,8 +49,8 @@ class InputScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         y : array of shape (n,) or (n, k)
             Targets or labels; not needed with ``power=0``.
         sample_weight : array of shape (n,), default=None
-            Weight per row, >= 0, of the errors and of the derivatives. The median distance is over
-            all rows of positive weight, unweighted.
+            Weight per row, >= 0, of its error and its derivatives. The median distance is over all
+            rows of positive weight, unweighted.
 
         Returns
         -------
@@ -185,7 +185,7 @@ def as_columns(y: NDArray, kind: str, weights: NDArray | None) -> NDArray[np.flo
 
 
 def scaled(X: Any, matrix: NDArray) -> Any:
-    """X in its dtype, with columns scaled, scale 0 left out, or turned by a square matrix."""
+    """Return X in its dtype with columns scaled, or left out by 0, or turned by a square matrix."""
     if matrix.ndim == 1:
         if not matrix.all():
             kept = np.flatnonzero(matrix)

@@ -3,7 +3,7 @@
 from mercer.preparation.columns import TableColumns, checked_table, column_names, read
 from mercer.preparation.display import TellsColumns
 from mercer.preparation.frames import rows_of
-from mercer.preparation.label_parts import label_ways
+from mercer.preparation.label_parts import has_identities, label_ways
 from mercer.preparation.preparer import TablePreparer, treated
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "TellsColumns",
     "checked_table",
     "column_names",
+    "has_identities",
     "label_ways",
     "read",
     "rows_of",

@@ -11,9 +11,15 @@ from numpy.typing import NDArray
 
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.state import State
-from mercer.preparation.columns import Labels
+from mercer.preparation.columns import Labels, TableColumns
 from mercer.preparation.labels import Counts, OneHot, TargetCodes, target_columns
-from mercer.preparation.numeric import MOST_IDENTITIES, Numbers, quantile_rows, repeats
+from mercer.preparation.numeric import (
+    MOST_IDENTITIES,
+    Numbers,
+    quantile_rows,
+    repeating_integers,
+    repeats,
+)
 from mercer.preparation.quantities import Quantities
 from mercer.preparation.texts import Texts, has_long_texts, has_words, is_prose
 
@@ -23,7 +29,9 @@ __all__ = [
     "SampledLabels",
     "Several",
     "fitted_part",
+    "has_identities",
     "label_ways",
+    "may_be_identities",
     "with_labels_apart",
 ]
 
@@ -129,12 +137,25 @@ def fitted_part(
         columns = _of_texts(texts, labels, y, weights, groups, how)
         if columns.shape[1]:
             found.append((texts, columns))
-    if how.identities and not isinstance(found[0][0], OneHot) and repeats(labels.codes):
+    if how.identities and may_be_identities(labels, how.max_labels):
         same = OneHot().fit(labels, least=2, most=MOST_IDENTITIES)
         found.append((same, same.transform(labels)))
     if len(found) == 1:
         return found[0]
     return Several([part for part, _ in found]), np.hstack([columns for _, columns in found])
+
+
+def has_identities(columns: TableColumns, max_labels: int) -> bool:
+    """Whether whole numbers or labels of a table may each name somebody or something."""
+    if repeating_integers(columns.places, columns.numbers):
+        return True
+    return any(may_be_identities(labels, max_labels) for labels in columns.labels.values())
+
+
+def may_be_identities(labels: Labels, max_labels: int) -> bool:
+    """Whether labels are too many for a column each, and most rows share theirs."""
+    n_labels = len(np.unique(labels.codes[labels.codes >= 0]))
+    return n_labels > max_labels and repeats(labels.codes)
 
 
 def _of_labels(

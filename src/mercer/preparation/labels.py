@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 from mercer._runtime.state import State
 from mercer._runtime.validation import weighted_mean
 from mercer.preparation.columns import Labels
+from mercer.preparation.numeric import frequent_ones
 
 __all__ = ["Counts", "OneHot", "TargetCodes", "target_columns"]
 
@@ -46,8 +47,7 @@ class OneHot:
         unknown.
         """
         met, counts = np.unique(labels.codes, return_counts=True)
-        frequent = frequent_ones(counts, least, most)
-        met = met[frequent]
+        met = met[frequent_ones(counts, least, most)]
         self.texts = sorted(labels.texts[code] for code in met if code >= 0)
         self.missing = bool(len(met)) and met[0] < 0
         self.unknown = self._apart() if is_apart else 0.5 if len(self.places()) == 1 else 0.0
@@ -147,14 +147,6 @@ class TargetCodes:
     def names(self, name: str) -> list[str]:
         """Names of the columns that the part makes."""
         return [f"{name}:{output}" for output in self.outputs]
-
-
-def frequent_ones(counts: NDArray, least: int, most: int | None) -> NDArray[np.bool_]:
-    """Mask of counts of at least ``least``, of the ``most`` largest ones alone."""
-    kept: NDArray[np.bool_] = counts >= least
-    if most is not None:
-        kept[np.argsort(-counts, kind="stable")[most:]] = False
-    return kept
 
 
 def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:

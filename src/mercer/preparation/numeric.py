@@ -20,6 +20,7 @@ __all__ = [
     "Numbers",
     "Values",
     "few_integers",
+    "frequent_ones",
     "quantile_rows",
     "repeating_integers",
     "repeats",
@@ -250,16 +251,21 @@ def repeating_integers(places: NDArray[np.int64], block: NDArray) -> dict[int, N
     found = {}
     for place, column in zip(places.tolist(), block.T, strict=True):
         present = column[~np.isnan(column)]
-        with np.errstate(invalid="ignore"):
-            is_whole = bool((present[:_LOOK] == np.round(present[:_LOOK])).all())
-        if not is_whole or not (present == np.round(present)).all():
+        some = present[:_LOOK]  # tell most other columns apart
+        if not ((some == np.round(some)).all() and (present == np.round(present)).all()):
             continue
         values, codes, counts = np.unique(present, return_inverse=True, return_counts=True)
         if len(values) >= _LEAST_IDENTITIES and repeats(codes):
-            order = np.argsort(-counts, kind="stable")[:MOST_IDENTITIES]
-            kept = order[counts[order] > 1]
-            found[place] = np.sort(values[kept].astype(np.float64))
+            found[place] = values[frequent_ones(counts, 2, MOST_IDENTITIES)].astype(np.float64)
     return found
+
+
+def frequent_ones(counts: NDArray, least: int, most: int | None = None) -> NDArray[np.bool_]:
+    """Mask of counts of at least ``least``, of the ``most`` largest ones alone."""
+    kept: NDArray[np.bool_] = counts >= least
+    if most is not None:
+        kept[np.argsort(-counts, kind="stable")[most:]] = False
+    return kept
 
 
 def repeats(codes: NDArray) -> bool:

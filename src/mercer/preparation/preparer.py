@@ -22,9 +22,16 @@ from mercer.preparation.columns import Reading, TableColumns, checked_table, rea
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
-from mercer.preparation.label_parts import LABELS, LabelTreatment, Several, fitted_part
+from mercer.preparation.label_parts import (
+    LABELS,
+    LabelTreatment,
+    Several,
+    fitted_part,
+    may_be_identities,
+)
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import (
+    MOST_IDENTITIES,
     TREATMENTS,
     Numbers,
     Values,
@@ -332,14 +339,6 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         """True if some column of few whole numbers became a column for each of them."""
         return any(isinstance(part, Values) and not part.beside for _, part in self.parts_)
 
-    @property
-    def has_identities(self) -> bool:
-        """True if values that repeat have columns of 0 and 1 beside others."""
-        parts = [part for _, part in self.parts_]
-        inner = [part.parts for part in parts if isinstance(part, Several)]
-        of_labels = any(isinstance(part, OneHot) for several in inner for part in several)
-        return of_labels or any(isinstance(part, Values) and part.beside for part in parts)
-
     # -- fitting -----------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
@@ -389,6 +388,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             repeating = repeating_integers(columns.places, columns.numbers)
             of_numbers = {place: v for place, v in repeating.items() if place not in few}
             self.parts_ += [(place, Values(v, beside=True)) for place, v in of_numbers.items()]
+            self._check_identities(columns, sum(map(len, of_numbers.values())))
         block = self._block(columns)
         rows = quantile_rows(self._key, columns.n_rows)
         self.numbers_ = Numbers(self.numbers, bool(self.indicators))
@@ -405,6 +405,17 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             pieces.append(piece)
         pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
         return pieces
+
+    def _check_identities(self, columns: TableColumns, n_values: int) -> None:
+        """Raise a MemoryError without room for columns of numbers and labels that repeat."""
+        for labels in columns.labels.values():
+            if may_be_identities(labels, self.max_labels):
+                n_values += min(len(labels.texts), MOST_IDENTITIES)
+        check_memory(
+            COPIES * 8.0 * columns.n_rows * n_values,
+            f"a column for each of {n_values} values that repeat in {columns.n_rows} rows",
+            "leave identities=False, or fit to fewer rows",
+        )
 
     def _warn_of_left_out(self) -> None:
         """Say once which columns with names nothing is made of."""
