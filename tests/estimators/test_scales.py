@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 
 from _conventions import parametrize_with_settings
-from mercer import GradientScaler, KernelRegressor, persistence
+from mercer import GradientScaler, KernelRegressor, LeftOutScaler, persistence
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.scales import _root, _smooth_fit, learned_scales
 
@@ -277,3 +278,11 @@ def test_one_huge_number_leaves_scales_finite(largest, metric, kernel):
     scaler = GradientScaler(n_components=16, kernel=kernel, metric=metric, random_state=0).fit(X, y)
     assert np.isfinite(scaler.matrix_).all()
     assert (scaler.matrix_ > 0).all()
+
+
+@pytest.mark.parametrize("scaler", [GradientScaler(random_state=0), LeftOutScaler(random_state=0)])
+def test_units_of_the_target_change_no_scale(scaler):
+    X, y, _ = ridge_of_one_direction(300, 3)
+    wanted = clone(scaler).fit(X, y).scales_
+    for unit in (1e-200, 1e300):
+        np.testing.assert_allclose(clone(scaler).fit(X, unit * y).scales_, wanted, rtol=2e-2)

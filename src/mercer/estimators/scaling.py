@@ -174,13 +174,20 @@ def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
 def as_columns(y: NDArray, kind: str, weights: NDArray | None) -> NDArray[np.float64]:
     """Targets (n, k) of mean 0, classes as columns of -1 and 1."""
     if kind == "auto":
-        kind = "continuous" if type_of_target(y).startswith("continuous") else "classes"
+        with np.errstate(invalid="ignore"):  # whole numbers beyond all integers
+            kind = "continuous" if type_of_target(y).startswith("continuous") else "classes"
     if kind == "classes" and y.ndim == 1:
         classes, labels = np.unique(y, return_inverse=True)
         y = signs(labels, len(classes))
     target = y.reshape(len(y), -1).astype(np.float64)
     target = target - weighted_mean(target, weights)
-    spread = float(target.std()) if kind != "classes" else 1.0
+    if kind == "classes":
+        return target
+    with np.errstate(over="ignore", under="ignore"):
+        spread = float(target.std())
+    if not 0 < spread < np.inf:  # squares of large and small numbers leave the range of float64
+        target = target / (np.abs(target).max(initial=0.0) or 1.0)
+        spread = float(target.std())
     return target / (spread or 1.0)
 
 
