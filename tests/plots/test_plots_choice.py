@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, plots
+from mercer.auto.fine import FINE, VIEWS
+from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, IDENTITIES, LANDMARKS, LEAVES, RUNGS
+from mercer.plots import choice
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +52,8 @@ def test_many_inputs_and_few_rows_can_be_drawn(tmp_path):
 def test_something_else_gets_a_sentence(other):
     with pytest.raises(TypeError, match=r"must be a fitted AutoKernelClassifier"):
         plots.choice_figure(other)
+
+
+def test_every_stage_of_a_search_has_a_mark():
+    rungs = *RUNGS, ALL_ROWS, DENSE, LEAVES, FEATURES, LANDMARKS, IDENTITIES, VIEWS, FINE
+    assert {rung.name for rung in rungs} == set(choice._STAGES)

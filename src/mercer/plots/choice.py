@@ -30,7 +30,11 @@ _STAGES = {
     "rung 1": ("o", 18),
     "rung 2": ("s", 24),
     "rung 3": ("D", 28),
+    "identities": ("P", 40),
+    "views": ("v", 34),
+    "fine": ("*", 50),
     "leaves": ("D", 28),
+    "landmarks": ("X", 40),
     "features": ("^", 34),
 }
 _SCALES = {0.0: "scales alike", 0.5: "scales learned, rooted", 1.0: "scales learned"}
