@@ -299,9 +299,15 @@ class TestCallable:
         with pytest.raises(ValueError, match=message):
             Callable(function)(X, X[:5])
 
-    def test_needs_a_function(self):
-        with pytest.raises(TypeError, match="function must be callable; got 3"):
-            Callable(3)
+    @pytest.mark.parametrize("function", [3, len, lambda X: X, lambda X, Y, scale: X])
+    def test_needs_a_function_of_two_arrays(self, function):
+        with pytest.raises(TypeError, match="function must be a function of X and Y; got "):
+            Callable(function)
+        with pytest.raises((TypeError, ValueError), match=r"kernel must be .*; got "):
+            kernels.get(function)
+
+    def test_takes_functions_whose_signature_nobody_knows(self):
+        assert Callable(np.dot)(np.ones((2, 1)), np.ones((1, 1))).shape == (2, 1)
 
 
 class TestGet:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -91,6 +92,26 @@ def name_from(value: Any, names: Iterable[str], name: str) -> str:
             f"{name} must be one of {', '.join(map(repr, names))}; got {shown(value)}."
         )
     return value
+
+
+def check_function(value: Any, name: str, *arguments: str) -> None:
+    """Raise for what cannot be called with these arguments, as far as its signature tells."""
+    if not (callable(value) and _takes(value, len(arguments))):
+        of = " and ".join(arguments)
+        raise TypeError(f"{name} must be a function of {of}; got {shown(value)}.")
+
+
+def _takes(function: Callable[..., Any], n_arguments: int) -> bool:
+    """Whether a function may be called with so many arguments; some in C have no signature."""
+    try:
+        parameters = signature(function)
+    except ValueError:
+        return True
+    try:
+        parameters.bind(*range(n_arguments))
+    except TypeError:
+        return False
+    return True
 
 
 def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable as Function
 from functools import cache
 from typing import Any
 
-from mercer._runtime.validation import scale_of_distance
+from mercer._runtime.validation import check_function, scale_of_distance
 from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stationary
 from mercer.kernels.combined import Scaled, Sum, Times
 from mercer.kernels.dots import Linear
@@ -121,6 +121,7 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
     if isinstance(kernel, str) and kernel in _NAMES:
         return _named(kernel, gamma)
     if callable(kernel) and not isinstance(kernel, (type, Kernel)):
+        check_function(kernel, "kernel", "X", "Y")
         kernel = Callable(kernel)
     if not isinstance(kernel, Kernel):
         raise ValueError(

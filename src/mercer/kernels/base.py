@@ -15,7 +15,7 @@ from mercer._runtime.arrays import Matrix, check_memory, row_chunks
 from mercer._runtime.moments import Moments
 from mercer._runtime.random import Streams
 from mercer._runtime.rows import Data, PreparedRows
-from mercer._runtime.validation import matrix, scale_of_distance
+from mercer._runtime.validation import check_function, matrix, scale_of_distance
 from mercer.kernels.distances import (
     blocks,
     centre_of,
@@ -333,8 +333,7 @@ class Callable(Kernel):
     _why_no_widths = "the structure of a function is not known"
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise TypeError(f"function must be callable; got {self.function!r}.")
+        check_function(self.function, "function", "X", "Y")
 
     def diag(self, X: Matrix) -> NDArray:
         X = matrix(X, "X")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.random import Slot, Streams
+from mercer._runtime.validation import check_function
 from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products
 
@@ -59,8 +60,7 @@ class Product(Stationary):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("profile", "derivative"):
-            if not callable(getattr(self, name)):
-                raise TypeError(f"{name} must be a function; got {getattr(self, name)!r}.")
+            check_function(getattr(self, name), name, "distances")
         _check_convex(self.profile, self.derivative)
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from mercer import _core, kernels
 from mercer._runtime.arrays import check_memory, n_threads
 from mercer._runtime.random import RandomStateLike, Slot, Streams
 from mercer._runtime.state import State
-from mercer._runtime.validation import flag, positive_integer
+from mercer._runtime.validation import check_function, flag, positive_integer
 from mercer.designs import Design, Sparse
 from mercer.kernels.text import checked_orders, checked_texts, tokenizer
 from mercer.maps._documentation import SHARED, documented
@@ -171,6 +171,7 @@ class HashedNGrams(FeatureMap):
         """The function that gives a text's tokens."""
         if not callable(self._analyzer_):
             return tokenizer(self._analyzer_, self._stop_words_)
+        check_function(self._analyzer_, "analyzer", "a text")
         if self._stop_words_ is not None:
             raise ValueError(
                 "stop_words must be None beside an analyzer that is a function; "
