@@ -76,6 +76,14 @@ def test_tables_in_which_nothing_repeats_have_no_rung_of_identities():
     assert "left-out" in model.search_results_["scales"]
 
 
+def test_scales_that_few_rows_show_to_gain_nothing_are_not_sought_on_more():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X @ [1.0, 1.0, 1.0] + rng.normal(size=600)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert "left-out" not in model.search_results_["scales"]
+
+
 def test_weights_and_groups_reach_the_scales():
     table, y = visits(600)
     rng = np.random.default_rng(1)

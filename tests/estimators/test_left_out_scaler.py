@@ -64,6 +64,20 @@ def test_the_error_is_that_of_refits_without_each_row(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_error_in_given_scales_is_that_of_refits_at_the_best_of_some_ridges(kernel, turned):
+    X, y = waves(90)
+    search = LeftOutSearch.of(X, y, None, "continuous", 0, 1000)
+    matrix = np.diag([1.5, 0.7, 0.2])
+    if turned:
+        matrix[0, 1] = 0.4
+    found = search.error_of(kernel, matrix if turned else matrix.diagonal(), 0.8, 0.03)
+    Z = X @ matrix
+    wanted = min(left_out_error(kernel, 0.8, ridge, Z, y) for ridge in (0.03, 0.09, 0.3))
+    assert found == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_the_error_is_less_than_in_common_scales_and_useless_inputs_fade(kernel):
     X, y = waves(d=6)
     scaler = LeftOutScaler(kernel, random_state=0).fit(X, y)

@@ -138,6 +138,11 @@ class Split:
         found: FoundScales = self._once((*which, "more"), more) if refined else few()
         return found
 
+    def left_out_error(self, settings: Settings) -> float:
+        """Left-out error, on few rows, of the machine of settings in the scales they have."""
+        search, given = self.left_out_search(settings), (settings.gamma, settings.ridge)
+        return search.error_of(settings.kernel, self.scales(settings), *given)
+
     def at_least_left_out(self, settings: Settings) -> Settings:
         """Settings with the gamma and the ridge of the machine of least left-out error."""
         return replace(settings, gamma=1.0, ridge=self.left_out(settings).ridge)

@@ -189,7 +189,7 @@ def least_left_out(search: SearchState) -> Waves:
     """The best treatment of this stage in scales that make the left-out error of a kernel least."""
     best = _best_of_stage(search)
     if best is not None and not search.has_identities and not _is_over(search):
-        yield from _by_left_out_errors(search, [best])
+        yield from _by_left_out_errors(search, best, [best])
 
 
 def identities(search: SearchState) -> Waves:
@@ -202,7 +202,7 @@ def identities(search: SearchState) -> Waves:
     best = search.best.settings
     yield [Trial(best, [best.gamma], [best.ridge, best.ridge / 3])]
     views = [replace(best, identities=is_told) for is_told in (True, False)]
-    yield from _by_left_out_errors(search, views)
+    yield from _by_left_out_errors(search, best, views)
 
 
 def _is_over(search: SearchState) -> bool:
@@ -211,10 +211,11 @@ def _is_over(search: SearchState) -> bool:
     return is_late or search.relative_error() < TUNING.left_out_error
 
 
-def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:
+def _by_left_out_errors(search: SearchState, present: Settings, views: list[Settings]) -> Waves:
     """Kernels of least left-out error on few rows in their scales of more, by held-out rows.
 
-    Then gammas and ridges around the best of them.
+    Then gammas and ridges around the best of them. Nothing is tried that few rows show to be hardly
+    better than the present settings.
     """
     part = search.bench.parts[0]
     whole = part.whole if isinstance(part, LeafSplit) else part
@@ -231,11 +232,14 @@ def _by_left_out_errors(search: SearchState, views: list[Settings]) -> Waves:
         return
     on_few = partial(whole.left_out, refined=False)
     errors = [found.error for found in side_by_side(on_few, candidates, search.n_jobs)]
+    enough = TUNING.left_out_gain * whole.left_out_error(present)
     near: list[Settings] = []
     for start in range(0, len(candidates), len(kernels)):
         of_view = sorted(zip(errors[start:], range(start, start + len(kernels)), strict=False))
         most = TUNING.left_out_kernels if len(search.bench.parts) == 1 else 1
         least = min(TUNING.left_out_near * of_view[0][0], TUNING.left_out_far * min(errors))
+        if not whole.left_out_search(candidates[start]).few_hardly_share:
+            least = min(least, enough)
         near += [candidates[place] for error, place in of_view[:most] if error <= least]
     refined = list(side_by_side(whole.at_least_left_out, near, search.n_jobs))
     for settings in refined:

@@ -339,10 +339,11 @@ def optimum(
     def logs_of(steps: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.append(np.log(gamma) + steps[ties], steps[-1])
 
-    at_first = criterion(logs_of(first))[0]
+    at_first, slopes_at_first = criterion(logs_of(first))
 
     def loss(steps: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = criterion(logs_of(steps))
+        is_first = np.array_equal(steps, first)  # where the search begins
+        value, gradient = (at_first, slopes_at_first) if is_first else criterion(logs_of(steps))
         of_factors = np.bincount(ties, gradient[:-1], minlength=n_factors)
         slopes = -np.append(of_factors, gradient[-1]) / n
         slopes[:-1] += 2.0 * pull * steps[:-1] / n_factors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
 from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
-from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled
+from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled, scaled
 from mercer.kernels import Exponential, Gaussian, Laplacian, Stationary
 
 __all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch"]
@@ -32,6 +32,7 @@ _GAMMAS = {
     "gaussian": (0.2, 0.7, 2.0),
 }
 _RIDGES = 0.03, 0.3
+_STRONGER = 1.0, 3.0, 10.0  # factors of a ridge of more rows
 _FEW = 400  # rows of the first steps
 _STEPS = 20, 12, 5  # on few rows, then on more, and from scales of other rows
 _FEW_INPUTS = 60  # inputs up to which all are kept: they cost little
@@ -210,6 +211,23 @@ class LeftOutSearch:
     def n_scales(self) -> int:
         """Number of scales, p: inputs that share one count once."""
         return int(self.ties.max()) + 1
+
+    @property
+    def few_hardly_share(self) -> bool:
+        """Whether only more than the few rows show what sharing a label tells."""
+        return _SHARED * int(np.bincount(self.ties).max()) > _FEW
+
+    def error_of(self, kernel: str, matrix: NDArray, gamma: float, ridge: float) -> float:
+        """Left-out error of the machine of few rows, in scales (d,) or (d, d) of the inputs.
+
+        The best of the ridge and stronger ones, which few rows may want.
+        """
+        few = self._taken(_FEW)
+        rows = scaled(few.rows, matrix.astype(np.float32))
+        given = replace(few, rows=rows, ties=np.arange(rows.shape[1]))
+        scales = np.full(rows.shape[1], gamma ** (1 / _KERNELS[kernel].power))
+        ridges = [ridge * factor for factor in _STRONGER]
+        return min(given.moved(kernel, FoundScales(scales, r, np.inf), 0).error for r in ridges)
 
     def rough(self, kernel: str) -> FoundScales:
         """Scales by the left-out error of few rows, from the best one of some common scales."""
