@@ -10,7 +10,7 @@ from sklearn.datasets import make_friedman1
 
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor
-from mercer.auto import base, bench, final
+from mercer.auto import base, bench, final, own_loss
 from mercer.auto.parts import later_rows
 from mercer.auto.tuning import TUNING
 
@@ -40,6 +40,13 @@ def seen(monkeypatch):
 
     monkeypatch.setattr(bench.Evaluator, "_outcomes", noted)
     monkeypatch.setattr(final, "final_splits", noted_last)
+    compared = own_loss._compare
+
+    def noted_losses(search, goal, settings, parts):
+        trials.extend(("last", part.fitted, part.held) for part in parts)
+        return compared(search, goal, settings, parts)
+
+    monkeypatch.setattr(own_loss, "_compare", noted_losses)
     return trials
 
 

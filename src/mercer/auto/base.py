@@ -38,11 +38,12 @@ from mercer.auto.leaks import warn_of_leaks
 from mercer.auto.leaves import Cut
 from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.order import time_codes, warn_of_order
+from mercer.auto.own_loss import try_log_odds
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores, scored
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
-from mercer.auto.trials import Settings
+from mercer.auto.trials import Settings, log_odds_loss
 from mercer.auto.tuning import TUNING
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
@@ -148,6 +149,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 form = last_rungs(search, X, start + budget)
                 if time.perf_counter() < search.deadline:
                     warn_of_order(search)
+                if form is None and self.device is None:
+                    try_log_odds(search)
             except KeyboardInterrupt:
                 self.interrupted_ = True
             searched = time.perf_counter()
@@ -270,8 +273,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _recipe(self, search: Search) -> PipelineBuilder:
         """Builder of the pipelines of all rows."""
         models = self._machine, self._local_machine
+        n_classes = search.goal.n_classes if isinstance(search.goal, Classes) else 2
         return PipelineBuilder(
-            *(*models, self._target_kind, search.key, self.n_jobs, self.device), search.known_scales
+            *(*models, self._target_kind, search.key, self.n_jobs, self.device),
+            *(search.known_scales, log_odds_loss(n_classes).name),
         )
 
     def _of_target(self, estimator: Any, search: Search) -> Any:

@@ -13,13 +13,26 @@ from sklearn.pipeline import Pipeline
 from mercer import kernels
 from mercer._runtime.rows import PreparedRows
 from mercer.auto.fits import STEPS, Fit, fit_rows
-from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
+from mercer.auto.holdout import (
+    final_splits,
+    final_tol,
+    leave_one_out,
+    leave_one_out_log_odds,
+    relative_error,
+)
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leaves import Cut
 from mercer.auto.means import answer
 from mercer.auto.parts import last_scale_rows
 from mercer.auto.search import Search
-from mercer.auto.trials import METRICS, KnownScales, Settings, feature_map, feature_tol
+from mercer.auto.trials import (
+    METRICS,
+    KnownScales,
+    Settings,
+    feature_map,
+    feature_tol,
+    log_odds,
+)
 from mercer.auto.tuning import TUNING
 from mercer.estimators.left_out_scales import LeftOutScaler
 from mercer.estimators.local import LocalKernelMachine
@@ -28,7 +41,7 @@ from mercer.estimators.plan import HeldOut
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, rows_of
-from mercer.solvers import ConjugateGradient
+from mercer.solvers import ConjugateGradient, RowNewton
 
 __all__ = ["FinalModel", "PipelineBuilder"]
 
@@ -49,6 +62,7 @@ class PipelineBuilder:
     device: Any
     # Scales of least left-out error and their ridge, by treatment and kernel.
     known: KnownScales = field(default_factory=dict)
+    log_odds_loss: str = "logistic"  # whose responses are log odds of the classes
 
     def tol(self, search: Search, form: FinalModel, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.
@@ -130,14 +144,21 @@ class PipelineBuilder:
     def _exact(self, settings: Settings, n: int, tol: float, seed: int) -> KernelMachine:
         map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
         solver: Any = "cholesky"
-        if not self._is_direct(settings, n):
+        if settings.transform == "log-odds":
+            solver = RowNewton(TUNING.log_odds_tol)
+        elif not self._is_direct(settings, n):
             rank = int(TUNING.rank[settings.kernel] * np.sqrt(n))
             preconditioner = TUNING.preconditioner[settings.kernel]
             solver = ConjugateGradient(
                 tol, preconditioner=preconditioner, rank=rank, random_state=seed
             )
-        alpha = settings.ridge / n
-        return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
+        alpha, loss = settings.ridge / n, self._loss(settings)
+        return self.machine(
+            map_, loss=loss, scale=False, alpha=alpha, solver=solver, device=self.device
+        )
+
+    def _loss(self, settings: Settings) -> str:
+        return self.log_odds_loss if settings.transform == "log-odds" else "squared"
 
     @staticmethod
     def _is_direct(settings: Settings, n: int) -> bool:
@@ -148,6 +169,12 @@ class PipelineBuilder:
             n <= TUNING.most_direct_rows and settings.ridge <= TUNING.direct_ridge[settings.kernel]
         )
 
+    def _leaves_each_out(self, settings: Settings, form: FinalModel, n: int) -> bool:
+        """Whether one factor gives the responses to every row left out in turn."""
+        if settings.transform == "log-odds":
+            return n <= TUNING.direct_rows and self.log_odds_loss == "logistic"
+        return form is None and self._is_direct(settings, n)
+
     def _of_features(
         self, settings: Settings, n: int, form: int | Landmarks, tol: float, seed: int
     ) -> KernelMachine:
@@ -155,7 +182,7 @@ class PipelineBuilder:
         alpha = settings.ridge / n
         if isinstance(form, int):
             tol = min(tol, feature_tol(settings, self.target))
-            return self.machine(map_, scale=False, alpha=alpha, tol=tol)
+            return self.machine(map_, loss=self._loss(settings), scale=False, alpha=alpha, tol=tol)
         solver = ConjugateGradient(tol, random_state=seed)
         return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
 
@@ -178,7 +205,8 @@ class PipelineBuilder:
         """Held-out rows, and the responses (h, k) of the final form, fitted to all others, to them.
 
         None if the errors of the search serve, or none are found: up to 1000 rows it has held out
-        each of them once, as a rule from nearly as many.
+        each of them once, as a rule from nearly as many. Of log odds, the errors of their choice
+        serve, but for each row of a few thousand of two classes left out in turn.
         """
         goal, n = search.goal, len(y)
         if search.best is None:
@@ -187,10 +215,12 @@ class PipelineBuilder:
             n < TUNING.few_rows or search.best.rows >= TUNING.nearly_all * n
         ):
             return None
-        is_direct = form is None and self._is_direct(search.settings, n)
-        if is_direct and n > TUNING.fold_rows and not goal.has_rule:
+        is_each = self._leaves_each_out(search.settings, form, n)
+        if is_each and n > TUNING.fold_rows and not goal.has_rule:
             found = self._left_out(X, y, search)
             return None if found is None else (np.arange(n), found)
+        if search.settings.transform == "log-odds":
+            return None
         rows, responses = [], []
         for fitted, held in final_splits(goal, self.key, n):
             if not goal.has_all_classes(fitted):
@@ -245,4 +275,9 @@ class PipelineBuilder:
         Z = Z.together() if isinstance(Z, PreparedRows) else Z
         matrix = np.asarray(kernels.get(settings.kernel, settings.gamma)(Z.astype(np.float64)))
         truth = goal.truth(np.arange(len(y)), settings.transform)
-        return leave_one_out(matrix, truth, settings.ridge, goal.weights)
+        if settings.transform != "log-odds":
+            return leave_one_out(matrix, truth, settings.ridge, goal.weights)
+        [found] = log_odds(settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs)
+        if found is None:
+            return None
+        return leave_one_out_log_odds(matrix, found, truth, settings.ridge, goal.weights)

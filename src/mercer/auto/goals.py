@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._runtime.validation import weighted_mean
 from mercer.auto.targets import evened, log_shift, smeared
+from mercer.estimators.probabilities import SoftMax
 from mercer.estimators.targets import signs, winners
 
 __all__ = ["Classes", "Encoding", "Numbers"]
@@ -171,8 +172,20 @@ class Classes(_Goal):
         """Responses to these rows of a model without error."""
         return signs(self.labels[rows], self.n_classes).reshape(len(rows), -1)
 
+    def indicators(self, rows: NDArray) -> NDArray:
+        """Targets of some rows as the loss of log odds takes them: -1 and 1, (m, 1), of two
+        classes, else 0 and 1, (m, k)."""
+        truth = self.truth(rows, "identity")
+        return truth if self.n_classes == 2 else (truth + 1.0) / 2.0
+
     def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:
-        """Mean squared error of every row's responses, and the share of wrong classes."""
+        """Mean squared error of every row's responses, and the share of wrong classes.
+
+        Of log odds, the responses are what their probabilities are from -1 to 1.
+        """
+        if transform == "log-odds":
+            proba = SoftMax()(responses[:, 0] if self.n_classes == 2 else responses)
+            responses = 2.0 * proba[:, 1:] - 1.0 if self.n_classes == 2 else 2.0 * proba - 1.0
         squares = np.mean(np.square(self.truth(rows, transform) - responses), axis=1)
         predicted = winners(responses[:, 0] if self.n_classes == 2 else responses)
         is_wrong = self._counted(predicted != self.labels[rows], rows)

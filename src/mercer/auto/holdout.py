@@ -15,9 +15,17 @@ from mercer._runtime.validation import weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
 from mercer.auto.tuning import TUNING
+from mercer.losses import Logistic
 
-__all__ = ["final_splits", "final_tol", "leave_one_out", "relative_error"]
+__all__ = [
+    "final_splits",
+    "final_tol",
+    "leave_one_out",
+    "leave_one_out_log_odds",
+    "relative_error",
+]
 
+_LEAST_CURVATURE = 1e-9  # of a row whose class is all but sure
 _STRIP = 512  # columns of a symmetric matrix that are copied together
 
 
@@ -95,3 +103,23 @@ def leave_one_out(
     total = sums.sum()
     coef = inverse @ target - np.outer(sums, sums @ target / total)
     return target - coef / (np.diag(inverse) - sums**2 / total)[:, None]
+
+
+def leave_one_out_log_odds(
+    matrix: NDArray[np.float64],
+    responses: NDArray[np.float64],
+    target: NDArray[np.float64],
+    ridge: float,
+    weights: NDArray[np.float64] | None,
+) -> NDArray[np.float64] | None:
+    """Log odds of two classes, (n, 1), for each row left out in turn, to second order.
+
+    ``responses`` (n, 1) minimise the logistic loss of the targets -1 and 1, (n, 1). About them, the
+    loss is a squared one, with its second derivatives h for weights and u - l' / h for targets,
+    whose responses to rows left out are known exactly. ``matrix`` is overwritten.
+    """
+    loss = Logistic()
+    curvature = np.maximum(loss.hessian(responses, target), _LEAST_CURVATURE)
+    targets = responses - loss.gradient(responses, target) / curvature
+    weight = curvature[:, 0] if weights is None else curvature[:, 0] * weights
+    return leave_one_out(matrix, targets, ridge, weight)

@@ -27,6 +27,7 @@ from mercer.auto.intervals import (
     unknown_rows,
 )
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
+from mercer.auto.scoring import probabilities_of
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators import (
@@ -37,7 +38,7 @@ from mercer.estimators import (
 )
 from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
-from mercer.estimators.probabilities import Probabilities, check_probabilities
+from mercer.estimators.probabilities import Probabilities, SoftMax, check_probabilities
 from mercer.estimators.selection import random_order
 from mercer.estimators.targets import checked_labels, coded, warn_of_small_classes, winners
 from mercer.preparation import checked_table, rows_of
@@ -296,8 +297,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     more. The final model is fitted to all rows: the exact kernel machine up to 50 000 rows, above
     the mean of two pipelines with local machines, whose settings are chosen again on leaves, or, if
     leaves see too few rows, a machine in the span of several thousand landmarks. Sparse rows get
-    random features. With thousands of inputs the search includes a linear model. The held-out rows
-    also calibrate the probabilities.
+    random features. With thousands of inputs the search includes a linear model. Trials minimise
+    the squared loss; up to 24 000 rows of two classes, fewer of more, the final model minimises the
+    logistic or multinomial loss, if that lowers the held-out log loss. The held-out rows also
+    calibrate the probabilities.
 
     Parameters
     ----------
@@ -316,7 +319,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
         "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
-        inputs whose median distance is 1, or for "left-out" scales) and "ridge".
+        inputs whose median distance is 1, or for "left-out" scales), "ridge" and "transform":
+        "log-odds" of the logistic or multinomial loss, or "identity" of the squared one.
     search_results_ : dict of arrays
         Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, the criterion, and the share of
@@ -494,13 +498,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         state.check("classes_", rule, np.array_equal(state.value("classes_"), known))
 
     def _calibrate(self, search: Search) -> None:
-        self.probabilities_, self.conformal_ = Probabilities(), Conformal(np.empty(0))
+        self.probabilities_: Probabilities | SoftMax = Probabilities()
+        self.conformal_ = Conformal(np.empty(0))
         choice, goal = search.choice, search.goal
         if choice is None or not isinstance(goal, Classes):
             return
         responses = choice.responses[:, 0] if choice.responses.shape[1] == 1 else choice.responses
         labels, weights = goal.labels[choice.rows], goal.weights_of(choice.rows)
-        self.probabilities_ = Probabilities.fitted(responses, labels, weights)
+        map_ = probabilities_of(search.settings.transform)
+        self.probabilities_ = map_.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
 

@@ -197,6 +197,8 @@ _SOURCES = {
     "left-out": " by left-out errors",
 }
 
+_TARGETS = {"log": ", logarithms of the target", "log-odds": ", log odds of the classes"}
+
 
 def in_words(settings: Settings) -> str:
     """Settings as a line of the log names them."""
@@ -212,7 +214,7 @@ def in_words(settings: Settings) -> str:
         )
         scales += " that turn inputs" if settings.turned else ""
         scales += _SOURCES.get(settings.scales, "")
-    transform = ", logarithms of the target" if settings.transform == "log" else ""
+    transform = _TARGETS.get(settings.transform, "")
     return (
         f"the {settings.kernel} kernel, gamma {settings.gamma:.3g}, ridge {settings.ridge:.3g}, "
         f"{treatment}, {scales}{transform}"

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from inspect import signature
 from numbers import Real
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from mercer._runtime.messages import shown
 from mercer._runtime.random import Slot, Streams
 from mercer.auto.goals import Classes, Numbers
-from mercer.estimators.probabilities import Probabilities
+from mercer.estimators.probabilities import Probabilities, SoftMax, log_loss
 from mercer.estimators.targets import winners
 from mercer.preparation import rows_of
 
@@ -160,6 +160,26 @@ class Judge:
         """The score of responses to some rows, the greater the better."""
         return self.goal.score(responses, rows, transform)
 
+    def of_probabilities(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """Loss by which responses of classes are compared whose squared errors mean other things:
+        that of their probabilities, calibrated on the same rows."""
+        flat, labels, weights = _of_classes(cast(Classes, self.goal), responses, rows)
+        proba = probabilities_of(transform).fitted(flat, labels, weights)(flat)
+        return log_loss(proba, labels, weights)
+
+
+def probabilities_of(transform: str) -> type[SoftMax] | type[Probabilities]:
+    """The kind of map from responses of classes to probabilities, by what the responses are."""
+    return SoftMax if transform == "log-odds" else Probabilities
+
+
+def _of_classes(
+    goal: Classes, responses: NDArray, rows: NDArray
+) -> tuple[NDArray, NDArray, NDArray | None]:
+    """Responses (m, k), or (m,) for two classes, labels and weights of some rows."""
+    flat = responses[:, 0] if responses.shape[1] == 1 else responses
+    return flat, goal.labels[rows], goal.weights_of(rows)
+
 
 class ByScorer(Judge):
     """Judges responses to held-out rows by a scorer.
@@ -189,6 +209,10 @@ class ByScorer(Judge):
         """The score of responses to some rows; NaN where the scorer refuses them."""
         return self._on(rows).score(self._answers(responses, rows, transform))
 
+    def of_probabilities(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """The loss by the scorer."""
+        return self(responses, rows, transform).loss
+
     def _on(self, rows: NDArray) -> _Rows:
         """Targets and end scores of some rows, cached for the next responses to them."""
         with self._lock:
@@ -207,9 +231,9 @@ class ByScorer(Judge):
         if isinstance(self.goal, Numbers):
             predicted = self.goal.predictions(responses, rows, transform)
             return _PredictedNumbers(predicted.reshape(len(rows), *self.y.shape[1:]))
-        flat = responses[:, 0] if responses.shape[1] == 1 else responses
-        labels, weights = self.goal.labels[rows], self.goal.weights_of(rows)
-        calibrated = cache(lambda: Probabilities.fitted(flat, labels, weights))
+        flat, labels, weights = _of_classes(self.goal, responses, rows)
+        map_ = probabilities_of(transform)
+        calibrated = cache(lambda: map_.fitted(flat, labels, weights))
         return _PredictedClasses(flat, self.classes, calibrated)
 
 
@@ -322,7 +346,7 @@ class _PredictedClasses(ClassifierMixin, BaseEstimator):
     def __init__(self, responses, classes, calibrated):
         self.responses = responses
         self.classes = self.classes_ = classes
-        self.calibrated = calibrated  # gives the ``Probabilities`` that suit the responses
+        self.calibrated = calibrated  # gives the map to probabilities that suits the responses
 
     def taken(self, places: NDArray[np.int64]) -> _PredictedClasses:
         """The answers for some of the rows."""

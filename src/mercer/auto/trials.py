@@ -16,12 +16,13 @@ from mercer._runtime.threads import blas_threads
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
 from mercer.designs import KernelColumns
-from mercer.losses import Squared
+from mercer.losses import Logistic, Loss, Multinomial, Squared
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
 from mercer.maps.base import responses
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import Cholesky, ConjugateGradient, Solver
+from mercer.solvers import Cholesky, ConjugateGradient, RowNewton, Solver
+from mercer.solvers.base import Result
 from mercer.solvers.forms import with_function_norm
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "feature_map",
     "feature_responses",
     "feature_tol",
+    "log_odds",
+    "log_odds_loss",
     "machine_responses",
 ]
 
@@ -64,7 +67,8 @@ class Settings:
     # Of inputs whose median distance is 1, or in "left-out" scales.
     gamma: float = 1.0
     ridge: float = 0.3  # in the system (K + ridge I) a = y
-    transform: str = "identity"  # of the target, or "log"
+    # Of the target: "identity", "log", or "log-odds" of classes, which the logistic loss fits.
+    transform: str = "identity"
 
     @property
     def treatment(self) -> Treatment:
@@ -149,10 +153,51 @@ def machine_responses(
     with blas_threads(None if is_direct else 1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         results = solver.solve_path(problem, alphas)
-    across = KernelColumns(held, kernel, fitted, n_jobs=n_jobs)
-    thetas = np.stack([result.coef for result in results])  # (q, m + 1, k)
-    beside = np.ascontiguousarray(np.moveaxis(thetas[:, :-1], 0, 1).reshape(len(fitted), -1))
-    found = across.matvec(beside).reshape(len(held), len(ridges), -1)
+    return _responses_of(results, KernelColumns(held, kernel, fitted, n_jobs=n_jobs))
+
+
+def log_odds_loss(n_classes: int) -> Loss:
+    """The loss whose responses are log odds of so many classes."""
+    return Logistic() if n_classes == 2 else Multinomial()
+
+
+def log_odds(
+    settings: Settings,
+    fitted: NDArray,
+    held: NDArray,
+    target: NDArray,
+    ridges: Sequence[float],
+    weights: NDArray | None = None,
+    n_jobs: int | None = None,
+) -> list[NDArray | None]:
+    """Log odds of the classes of held rows, (h, k), by the exact machine, for every ridge.
+
+    ``target`` is -1 and 1 of two classes, (n, 1), or indicators, (n, k). A ridge is n times the
+    strength of the penalty. None where few steps do not end at a solution.
+    """
+    kernel = kernels.get(settings.kernel, settings.gamma)
+    design = KernelColumns(fitted, kernel, n_jobs=n_jobs)
+    total = float(len(fitted) if weights is None else weights.sum())
+    alphas = [ridge / total for ridge in ridges]
+    loss = log_odds_loss(max(2, target.shape[1]))
+    y = np.ascontiguousarray(target, dtype=design.dtype)
+    penalty = RKHSNorm(alphas[0], design)
+    problem = Problem(design, y[:, 0] if y.shape[1] == 1 else y, loss, penalty, weights)
+    solver = RowNewton(
+        tol=TUNING.log_odds_tol, max_iter=TUNING.log_odds_steps, max_inner=TUNING.log_odds_inner
+    )
+    with blas_threads(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        results = solver.solve_path(problem, alphas)
+    return _responses_of(results, KernelColumns(held, kernel, fitted, n_jobs=n_jobs))
+
+
+def _responses_of(results: list[Result], across: KernelColumns) -> list[NDArray | None]:
+    """Responses (h, k) of solutions with an intercept to other rows; None without a solution."""
+    n, (n_held, _) = len(results[0].coef) - 1, across.shape
+    thetas = np.stack([result.coef.reshape(n + 1, -1) for result in results])  # (q, n + 1, k)
+    beside = np.ascontiguousarray(np.moveaxis(thetas[:, :-1], 0, 1).reshape(n, -1))
+    found = across.matvec(beside).reshape(n_held, len(results), -1)
     return [
         found[:, place] + thetas[place, -1] if result.converged else None
         for place, result in enumerate(results)

@@ -219,6 +219,20 @@ class Tuning:
     most_codes: int = 2**28  # rows × features at most: 256 MB of codes
     quick_features: int = 256  # of the model that an interrupted search leaves
 
+    # -- classes by the logistic loss --------------------------------------------------------------
+    # Rows² times outputs up to which it is tried: 26 letters of 15 000 rows took a minute, and the
+    # squared loss, with 20 s, erred less.
+    log_odds_work: float = 6e8
+    log_odds_seconds: tuple[float, float] = (1.0, 2e-8)  # time left, more per work, for which it is
+    log_odds_factors: tuple[float, ...] = (4.0, 1.0)  # of a quarter of the ridge
+    log_odds_end: float = 16.0  # the same where the first one errs least
+    log_odds_gain: float = 0.995  # share of the squared loss's log loss that it must reach
+    log_odds_tol: float = 0.01  # of the residual
+    # Steps, and products of each, after which a strength is given up: the solution of a weak one
+    # takes a minute where classes hardly overlap.
+    log_odds_steps: int = 20
+    log_odds_inner: int = 200
+
     # -- leaves of the final model --------------------------------------------------------------
     trees: int = 4
     fewer_trees: int = 3  # from many_rows on

@@ -164,7 +164,8 @@ def chosen_words(chosen: dict[str, Any], n_tried: int) -> str:
     labels += ", values that repeat told apart" if chosen.get("identities") else ""
     labels += ", words of labels" if chosen["labels"] == "words" else ""
     of_distance = "" if chosen.get("scales") == "left-out" else " of the median distance"
-    target = ", logarithms of the target" if chosen["transform"] == "log" else ""
+    targets = {"log": ", logarithms of the target", "log-odds": ", log odds of the classes"}
+    target = targets.get(chosen["transform"], "")
     return (
         f"chosen from {n_tried} on held-out rows: {chosen['numbers']} numbers{labels}, {scales}, "
         f"{chosen['kernel']} kernel, gamma {chosen['gamma']:g}{of_distance}, ridge "

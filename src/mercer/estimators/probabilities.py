@@ -21,10 +21,11 @@ from mercer.estimators.precomputed import has_matrix
 from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.targets import winners
 
-__all__ = ["Probabilities", "calibrate", "check_probabilities"]
+__all__ = ["Probabilities", "SoftMax", "calibrate", "check_probabilities", "log_loss"]
 
 _FLOORS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 _POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
+_OF_LOG_ODDS = tuple(np.geomspace(0.25, 4.0, 33).tolist())  # powers of probabilities, 1 among them
 
 # One half of the rows is fitted and the other one judged. On letter, cod-rna, covtype, digits and
 # breast cancer the log loss was within 2 % of that of four fifths fitted, for 60 % of their time.
@@ -66,12 +67,51 @@ class Probabilities:
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:
         """Probabilities of shape (n, k)."""
         raised = (self.floor + _shares(responses)) ** self.power
-        proba: NDArray[np.float64] = raised / raised.sum(axis=1, keepdims=True)
-        # Responses below -1, or closer than rounding, tie: the predicted class stays the likeliest.
-        best = winners(responses)
-        tied = np.flatnonzero(proba.argmax(axis=1) != best)
-        proba[tied, best[tied]] = np.nextafter(proba[tied].max(axis=1), 2)
-        return proba
+        return _with_winners(raised / raised.sum(axis=1, keepdims=True), responses)
+
+
+@dataclass(frozen=True)
+class SoftMax:
+    """Probabilities of classes from log odds, the responses of the logistic or multinomial loss.
+
+    p ~ exp(power * response), scaled to sum one; of two classes, the response is that of the second
+    one against the first. A power of 1 leaves the probabilities that the loss defines; another one
+    sharpens them, above 1, or evens them out. It has the least mean -log p of the true classes of
+    held-out rows.
+    """
+
+    power: float = 1.0
+
+    @classmethod
+    def fitted(cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None) -> SoftMax:
+        """The best power for held-out responses (n, k), or (n,) for two classes."""
+        losses = {power: log_loss(cls(power)(responses), labels, weights) for power in _OF_LOG_ODDS}
+        return cls(min(losses, key=lambda power: losses[power]))
+
+    def __call__(self, responses: NDArray) -> NDArray[np.float64]:
+        """Probabilities of shape (n, k)."""
+        logs = responses.astype(np.float64)
+        if responses.ndim == 1:
+            logs = np.column_stack([np.zeros_like(logs), logs])
+        raised = np.exp(self.power * (logs - logs.max(axis=1, keepdims=True)))
+        return _with_winners(raised / raised.sum(axis=1, keepdims=True), responses)
+
+
+def log_loss(proba: NDArray, labels: NDArray, weights: NDArray | None = None) -> float:
+    """Mean -log p of the true classes, finite also where p is 0."""
+    true = np.maximum(proba[np.arange(len(labels)), labels], np.finfo(np.float64).tiny)
+    return float(weighted_mean(-np.log(true), weights))
+
+
+def _with_winners(proba: NDArray[np.float64], responses: NDArray) -> NDArray[np.float64]:
+    """Probabilities whose likeliest class is that of the largest response, ties broken by it.
+
+    Responses below -1, or closer than rounding, tie.
+    """
+    best = winners(responses)
+    tied = np.flatnonzero(proba.argmax(axis=1) != best)
+    proba[tied, best[tied]] = np.nextafter(proba[tied].max(axis=1), 2)
+    return proba
 
 
 def _shares(responses: NDArray) -> NDArray[np.float64]:
@@ -82,12 +122,15 @@ def _shares(responses: NDArray) -> NDArray[np.float64]:
 
 
 def check_probabilities(owner: Any, name: str) -> None:
-    """Refuse an attribute that is no ``Probabilities`` of a floor and a power that may be chosen.
+    """Refuse an attribute that is no map to probabilities of numbers that may be chosen.
 
     Beyond them the powers of all classes may be 0 or infinite.
     """
-    scale = State(State(owner).instance(name, Probabilities))
-    for setting, values in (("floor", _FLOORS), ("power", _POWERS)):
+    map_ = State(owner).value(name)
+    scale = State(State(owner).instance(name, SoftMax if type(map_) is SoftMax else Probabilities))
+    of_log_odds = isinstance(map_, SoftMax)
+    ranges = {"power": _OF_LOG_ODDS} if of_log_odds else {"floor": _FLOORS, "power": _POWERS}
+    for setting, values in ranges.items():
         within = values[0] <= scale.number(setting) <= values[-1]
         scale.check(setting, f"be from {values[0]:g} to {values[-1]:g}", within)
 

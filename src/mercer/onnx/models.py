@@ -18,7 +18,7 @@ from mercer.estimators import DualKernelSVC
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.classification import Classification
 from mercer.estimators.precomputed import has_matrix
-from mercer.estimators.probabilities import Probabilities
+from mercer.estimators.probabilities import Probabilities, SoftMax
 from mercer.estimators.scaling import InputScaler
 from mercer.maps.base import FeatureMap
 from mercer.onnx.features import _dense, features, responses
@@ -278,8 +278,15 @@ def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
     return graph.op("Where", some, shares, even, dtype=scores.dtype)
 
 
-def _calibrated(graph: Graph, scale: Probabilities, scores: Value, is_binary: bool) -> Value:
+def _calibrated(
+    graph: Graph, scale: Probabilities | SoftMax, scores: Value, is_binary: bool
+) -> Value:
     wide = graph.cast(scores, np.float64)
+    if isinstance(scale, SoftMax):
+        wide = graph.op("Mul", wide, scale.power)
+        if is_binary:
+            wide = graph.joined([graph.op("Mul", wide, 0.0), wide])
+        return graph.op("Softmax", wide, axis=1)
     if is_binary:
         wide = graph.joined([graph.op("Neg", wide), wide])
     share = graph.op("Max", graph.op("Mul", graph.op("Add", wide, 1.0), 0.5), 0.0)

@@ -33,6 +33,7 @@ _STAGES = {
     "identities": ("P", 40),
     "views": ("v", 34),
     "fine": ("*", 50),
+    "log odds": ("p", 34),
     "leaves": ("D", 28),
     "landmarks": ("X", 40),
     "features": ("^", 34),
@@ -43,6 +44,8 @@ _SOURCES = {
     "exponential": " from an exponential machine",
     "left-out": " by left-out errors",
 }
+_TARGETS = {"log": "of the target's logarithm", "log-odds": "of the classes' log odds"}
+_OF_TARGETS = {"log": ", logarithms", "log-odds": ", log odds"}
 _ROW, _MARGIN = 0.34, 1.2  # inches of a group, and of what is not groups
 _RAISED = 0.2  # of a group, by which its name stands above its marks
 _LINES = "#e3e3e3"
@@ -222,7 +225,8 @@ def _title(chosen: Mapping[str, Any]) -> list[str]:
         f"γ {chosen['gamma']:.3g}",
         f"ridge {chosen['ridge']:.3g}",
     ]
-    return parts + ["of the target's logarithm"] * (chosen["transform"] != "identity")
+    of_target = _TARGETS.get(chosen["transform"])
+    return parts if of_target is None else [*parts, of_target]
 
 
 def name_of_settings(settings: Mapping[str, Any]) -> str:
@@ -244,8 +248,9 @@ def _groups(results: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, bool
     groups: dict[str, dict[str, tuple[float, bool]]] = {}
     for i, loss in enumerate(results["loss"]):
         name = name_of_settings({key: results[key][i] for key in results})
-        # Trials of logarithms are ranked with a handicap: they are groups of their own.
-        name += ", logarithms" * (str(results["transform"][i]) == "log")
+        # Trials of logarithms are ranked with a handicap, and log odds have another loss: they are
+        # groups of their own.
+        name += _OF_TARGETS.get(str(results["transform"][i]), "")
         stages = groups.setdefault(name, {})
         stage, chosen = str(results["stage"][i]), bool(results["chosen"][i])
         least, before = stages.get(stage, (np.inf, False))

@@ -58,6 +58,8 @@ def words_of_choice(model: Any) -> list[str]:
     sentences = [*_words_of_settings(chosen), _form(machine_of(model))]
     if chosen["transform"] == "log":
         sentences.append("The logarithm of the target is predicted, since targets vary by factors.")
+    if chosen["transform"] == "log-odds":
+        sentences.append("The log odds of the classes are predicted, by the logistic loss.")
     partner = getattr(model, "partner_settings_", None)
     if partner is not None:
         sentences.append("A second set of trees, whose mean with the first is the model, differs:")

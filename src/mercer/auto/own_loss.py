@@ -1,0 +1,127 @@
+"""Classes by the logistic loss, whose responses are log odds, where held-out rows gain by it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._runtime.rows import FarRows
+from mercer.auto.goals import Classes
+from mercer.auto.holdout import final_splits
+from mercer.auto.leading import Outcome, Record
+from mercer.auto.parts import Split
+from mercer.auto.search import Choice, Search
+from mercer.auto.trials import Settings, log_odds, machine_responses
+from mercer.auto.tuning import TUNING
+
+__all__ = ["STAGE", "try_log_odds"]
+
+STAGE = "log odds"  # of the search
+
+
+def try_log_odds(search: Search) -> None:
+    """Replace the best settings of an exact machine by those of log odds, if these err less.
+
+    Kernel, scales and gamma stay. A ridge of the squared loss, whose curvature is 1, is worth a
+    quarter of it for the logistic loss, whose curvature is at most 1/4: some factors of that are
+    tried. Responses of both losses to the same held-out rows are judged by their probabilities.
+    """
+    goal, best = search.goal, search.best
+    if not isinstance(goal, Classes) or best is None or search.is_late():
+        return
+    n, table = search.whole.n_rows, search.parts[0].table
+    work = float(n) ** 2 * (1 if goal.n_classes == 2 else goal.n_classes)
+    of_few, of_more = TUNING.log_odds_seconds
+    is_short = search.deadline - time.perf_counter() < of_few + of_more * work
+    if is_short or work > TUNING.log_odds_work:
+        return
+    if sparse.issparse(table) or isinstance(table, FarRows):
+        return
+    parts = _parts(search, n)
+    if all(goal.has_all_classes(part.fitted) for part in parts):
+        with suppress(MemoryError):  # of two kernels: the squared loss takes less
+            _compare(search, goal, best.settings, parts)
+
+
+def _parts(search: Search, n: int) -> Sequence[Split]:
+    """Rows to fit and to hold out: those of the search, or of many rows more of them."""
+    (least, _), share = TUNING.final_held, TUNING.final_held_share
+    if n <= least * share:
+        return search.parts
+    first = search.parts[0]
+    pairs = final_splits(search.goal, search.key, n)
+    return [replace(first, fitted=fitted, held=held) for fitted, held in pairs]
+
+
+def _compare(search: Search, goal: Classes, settings: Settings, parts: Sequence[Split]) -> None:
+    """Judge squared and logistic machines on the parts, and keep what errs least."""
+    search.enter(STAGE)
+    held = np.concatenate([part.held for part in parts])
+    squared = [_squared(search, goal, settings, part) for part in parts]
+    found = [piece for piece in squared if piece is not None]
+    if len(found) < len(parts):
+        return
+    least = search.judge.of_probabilities(np.concatenate(found), held, "identity")
+    least *= TUNING.log_odds_gain
+    unit, factors = settings.ridge / 4, TUNING.log_odds_factors
+    stronger: Sequence[float] = factors
+    while stronger and not search.is_late():
+        ridges, stronger = [factor * unit for factor in stronger], ()
+        for outcome in _outcomes(search, goal, settings, parts, held, ridges):
+            record = outcome.record
+            search.records.append(record)
+            search.monitor.tried([outcome], search.best)
+            loss = search.judge.of_probabilities(outcome.responses, held, "log-odds")
+            if loss < least:
+                least, search.choice = loss, Choice(record, held, outcome.responses)
+                is_end = record.settings.ridge == factors[0] * unit
+                stronger = (TUNING.log_odds_end,) if is_end else ()
+
+
+def _squared(
+    search: Search, goal: Classes, settings: Settings, part: Split
+) -> NDArray[np.float64] | None:
+    """Responses (h, k) of the squared loss to the held-out rows of a part."""
+    [encoding] = goal.encodings(part.fitted)
+    [found] = machine_responses(
+        *(settings, *part.scaled(settings, len(part.fitted)), encoding.target, [settings.ridge]),
+        *(TUNING.tol[goal.kind], goal.weights_of(part.fitted), search.n_jobs),
+    )
+    return None if found is None else encoding.responses(found)
+
+
+def _outcomes(
+    search: Search,
+    goal: Classes,
+    settings: Settings,
+    parts: Sequence[Split],
+    held: NDArray[np.int64],
+    ridges: Sequence[float],
+) -> list[Outcome]:
+    """Outcomes of log odds, the strongest ridge first, where all parts have a solution."""
+    start = time.perf_counter()
+    pieces = [
+        log_odds(
+            *(settings, *part.scaled(settings, len(part.fitted)), goal.indicators(part.fitted)),
+            *(ridges, goal.weights_of(part.fitted), search.n_jobs),
+        )
+        for part in parts
+    ]
+    seconds = (time.perf_counter() - start) / len(ridges)
+    n_rows, outcomes = min(len(part.fitted) for part in parts), []
+    for ridge, of_ridge in zip(ridges, zip(*pieces, strict=True), strict=True):
+        found = [piece for piece in of_ridge if piece is not None]
+        if len(found) == len(parts):
+            responses = np.concatenate(found).astype(np.float64)
+            own = replace(settings, ridge=ridge, transform="log-odds")
+            verdict = search.judge(responses, held, own.transform)
+            facts = verdict.loss, verdict.error, seconds, verdict.score
+            record = Record(STAGE, n_rows, own, *facts)
+            outcomes.append(Outcome(record, responses, verdict.losses))
+    return outcomes
