@@ -3,7 +3,7 @@
 A folder holds tables as Parquet files and ``raw.toml``, which names for each its target and task.
 Every contender gets three quarters of the rows with its defaults, in one process; CatBoost gets
 labels as texts, the others get them as codes. Errors are shares of wrong classes or root mean
-squares in units of the deviation.
+squares in units of the deviation; classes also have log losses and areas under the ROC curve.
 
     python benchmarks/raw_tables.py FOLDER --seeds 1 --json raw_tables.json
 """
@@ -25,7 +25,7 @@ from sklearn.model_selection import train_test_split
 
 from _side_by_side import environment
 from mercer.compare.rivals import CONTENDERS
-from tables import report
+from tables import of_probabilities, report
 
 NAMES = {"auto": "mercer auto"}
 
@@ -57,7 +57,11 @@ def run(name: str, task: str, parts: tuple[Any, Any, Any, Any], seed: int) -> di
         return facts | {
             "error": float(np.sqrt(np.mean((predicted - y_test) ** 2)) / np.std(y_test))
         }
-    return facts | {"error": float(np.mean(predicted != y_test))}
+    labels = np.searchsorted(model.classes_, y_test)
+    return facts | {
+        "error": float(np.mean(predicted != y_test)),
+        **of_probabilities(model, X_test, labels),
+    }
 
 
 def main() -> None:

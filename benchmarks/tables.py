@@ -4,8 +4,9 @@ Every contender gets the same rows with its defaults, in one process; what is ch
 part of the training rows. Sets of the registry are used where they are at hand (a folder named by
 MERCER_DATA, or the cache); scikit-learn's own always. LightGBM, XGBoost, CatBoost and xRFM take
 part if they are installed; targets of time are against the first two. Errors are shares of wrong
-classes or root mean squares in units of the deviation. Who refuses a set, as scikit-learn's
-boosting refuses classes of a single row, has none in its line.
+classes or root mean squares in units of the deviation; classes also have log losses and areas under
+the ROC curve. Who refuses a set, as scikit-learn's boosting refuses classes of a single row, has
+none in its line.
 
     python benchmarks/tables.py --seeds 5 --rows 20000 --json tables.json
     python benchmarks/tables.py --contenders xRFM CatBoost --json others.json
@@ -31,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets as sklearn_sets
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 import mercer
@@ -52,6 +54,10 @@ MOST_DENSE = 10_000  # columns from which these would not fit
 BOOSTERS = ("LightGBM", "XGBoost")  # with which ours is compared in the summary
 PEERS = (*BOOSTERS, "CatBoost", "xRFM")
 OURS = "mercer auto"
+MEASURES = {
+    "log_loss": "Log loss of classes, means over the seeds.",
+    "auc": "Area under the ROC curve, means over the classes and seeds.",
+}
 SLOWER = 4.0  # times the faster booster, within which ours is to be
 
 Split = tuple[Any, NDArray, Any, NDArray]
@@ -135,12 +141,29 @@ def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
             fitted = time.perf_counter()
         predicted = np.asarray(model.predict(X_test)).ravel()  # CatBoost gives classes a column
     seconds = {"fit_seconds": fitted - start, "predict_seconds": time.perf_counter() - fitted}
+    facts: dict[str, Any] = dict(seconds)
     if task == "classification":
-        error = float(np.mean(classes[predicted.astype(int)] != y_test))
+        facts["error"] = float(np.mean(classes[predicted.astype(int)] != y_test))
+        known = np.flatnonzero(np.isin(y_test, classes))  # others have no probability
+        facts |= of_probabilities(model, X_test[known], np.searchsorted(classes, y_test[known]))
     else:
-        error = float(np.sqrt(np.mean((predicted - y_test) ** 2)) / np.std(y_test))
-    chosen = getattr(model, "best_settings_", None)
-    return {"error": error, **seconds, "memory": memory.added, "chosen": chosen}
+        facts["error"] = float(np.sqrt(np.mean((predicted - y_test) ** 2)) / np.std(y_test))
+    return facts | {"memory": memory.added, "chosen": getattr(model, "best_settings_", None)}
+
+
+def of_probabilities(model: Any, X: Any, labels: NDArray) -> dict[str, float]:
+    """Log loss, of probabilities of a millionth at least, and area under the ROC curve.
+
+    ``labels`` are places among the classes of the model; the area of several classes is the mean
+    over them, each against all others.
+    """
+    proba = np.clip(np.asarray(model.predict_proba(X), dtype=np.float64), 1e-6, 1.0)
+    proba /= proba.sum(axis=1, keepdims=True)
+    lost = float(np.mean(-np.log(proba[np.arange(len(labels)), labels])))
+    there = [c for c in range(proba.shape[1]) if 0 < np.mean(labels == c) < 1]
+    there = there[-1:] if proba.shape[1] == 2 else there
+    areas = [float(roc_auc_score(labels == c, proba[:, c])) for c in there]
+    return {"log_loss": lost} | ({"auc": statistics.fmean(areas)} if areas else {})
 
 
 def report(records: list[dict[str, Any]]) -> str:
@@ -173,7 +196,23 @@ def report(records: list[dict[str, Any]]) -> str:
         if found
     ]
     text = ["Error (fit seconds), means over the seeds.", table(lines), "", *places]
-    return "\n".join([*text, *(against(figures, rivals) for rivals in (BOOSTERS, PEERS))])
+    text += [against(figures, rivals) for rivals in (BOOSTERS, PEERS)]
+    for key, title in MEASURES.items():
+        text += of_classes([record for record in records if key in record], key, title)
+    return "\n".join(text)
+
+
+def of_classes(records: list[dict[str, Any]], key: str, title: str) -> list[str]:
+    """A row per set of classes for another measure than the error, means over the seeds."""
+    names = list(dict.fromkeys(record["contender"] for record in records))
+    lines = []
+    for data in dict.fromkeys(record["data"] for record in records):
+        line = {"data": data}
+        for name in names:
+            found = [r[key] for r in records if (r["data"], r["contender"]) == (data, name)]
+            line[name] = f"{statistics.fmean(found):.4f}" if found else "none"
+        lines.append(line)
+    return ["", title, table(lines)] if lines else []
 
 
 def against(

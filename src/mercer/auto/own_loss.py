@@ -43,6 +43,8 @@ def try_log_odds(search: Search) -> None:
         return
     if sparse.issparse(table) or isinstance(table, FarRows):
         return
+    if search.relative_error() < TUNING.log_odds_error:
+        return
     parts = _parts(search, n)
     if all(goal.has_all_classes(part.fitted) for part in parts):
         with suppress(MemoryError):  # of two kernels: the squared loss takes less
