@@ -6,7 +6,12 @@ import pytest
 from _conventions import parametrize_with_settings
 from mercer import LeftOutScaler, kernels, persistence
 from mercer.equations.criteria import LeftOut, LeftOutOfLabels
-from mercer.estimators.left_out_scales import LeftOutSearch, one_of_several, repeating_rows
+from mercer.estimators.left_out_scales import (
+    LeftOutSearch,
+    one_of_several,
+    repeating_rows,
+    scales_by_name,
+)
 
 KERNELS = "laplacian", "exponential", "gaussian"
 
@@ -136,12 +141,18 @@ def test_few_rows_hold_some_labels_several_times():
 def test_known_scales_are_where_the_search_begins_if_they_are_as_many(kernel):
     X, y, _ = people(500)
     first = LeftOutScaler(kernel, random_state=0).fit(X, y)
-    scales = np.maximum(first.matrix_[:3], 1e-4 * first.matrix_.max())
+    scales = np.maximum(first.matrix_, 1e-4 * first.matrix_.max())
     again = LeftOutScaler(kernel, random_state=0, known=(scales, first.ridge_)).fit(X, y)
     assert again.left_out_error_ <= first.left_out_error_ * 1.001
     np.testing.assert_allclose(again.scales_[2:], first.scales_[2:], rtol=0.1)
     other = LeftOutScaler(kernel, random_state=0, known=(scales[:2], first.ridge_)).fit(X, y)
     np.testing.assert_array_equal(other.matrix_, first.matrix_)
+
+
+def test_known_scales_are_those_of_the_same_names_or_their_median():
+    known = {"age": 3.0, "city=Rome": 0.5, "city=Oslo": 1.0}
+    found = scales_by_name(known, ["city=Oslo", "city=Bern", "age"])
+    assert found.tolist() == [1.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -60,7 +60,8 @@ class PipelineBuilder:
     key: int  # seed of all random numbers
     n_jobs: int | None
     device: Any
-    # Scales of least left-out error and their ridge, by treatment and kernel.
+    # Scales of least left-out error by the names of columns, and their ridge, by treatment and
+    # kernel.
     known: KnownScales = field(default_factory=dict)
     log_odds_loss: str = "logistic"  # whose responses are log odds of the classes
 

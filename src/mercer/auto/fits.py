@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.means import MeanModel
 from mercer.auto.targets import LogTargetRegressor
+from mercer.estimators.left_out_scales import LeftOutScaler, scales_by_name
 from mercer.estimators.plan import FitPlan, HeldOut, fit_planned
 from mercer.preparation import TablePreparer, rows_of
 
@@ -65,6 +66,10 @@ class Fit:
             rows = preparer.fit_transform(X, y, self.weights, self.groups)
             if self._of_mean:
                 self._preparer, self._rows = preparer, rows
+        if isinstance(scaler, LeftOutScaler) and scaler.known is not None:
+            by_name, ridge = scaler.known  # of a search, whose rows may have had other columns
+            names = pipeline["preparer"].get_feature_names_out()
+            scaler.known = scales_by_name(by_name, names), ridge
         return scaler.fit(rows, y, self.scaler_weights).transform(rows)
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, KnownScales, Settings
 from mercer.auto.tuning import TUNING
-from mercer.estimators.left_out_scales import FoundScales, LeftOutSearch
+from mercer.estimators.left_out_scales import FoundScales, LeftOutSearch, scales_by_name
 from mercer.estimators.scales import GradientScaler, learned_scales
 from mercer.estimators.scaling import at_unit_distance, scaled
 from mercer.estimators.selection import random_order
@@ -50,7 +50,7 @@ class Split:
     groups: NDArray | None = None
     is_later: bool = False  # whether the rows held out are later than the rows to fit
     n_of_scales: int | None = None  # rows that scales are learned from; None follows their number
-    # Scales of least left-out error of other rows and their ridge, by treatment and kernel.
+    # Scales of least left-out error of other rows, as ``KnownScales`` has them.
     known_scales: KnownScales = field(default_factory=dict)
     made: dict[Any, Any] = field(init=False, default_factory=dict)
     locks: dict[Any, Lock] = field(init=False, default_factory=dict)
@@ -74,6 +74,11 @@ class Split:
 
     def rows(self, settings: Settings) -> tuple[Any, Any]:
         """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
+        fitted, held, _ = self._treated(settings)
+        return fitted, held
+
+    def _treated(self, settings: Settings) -> tuple[Any, Any, NDArray]:
+        """Treated rows of both sides, and the names of their columns."""
         treatment = settings.treatment
         return self._once(treatment, lambda: self._prepared(*treatment))
 
@@ -130,13 +135,20 @@ class Split:
             return first
 
         def more() -> FoundScales:
-            scales, ridge = self.known_scales.get((settings.treatment, kernel), ((), 0.0))
-            if len(scales) == search.n_scales:
-                return search.from_others(kernel, FoundScales(np.asarray(scales), ridge, np.inf))
-            return search.refined(kernel, few())
+            known = self.known_scales.get((settings.treatment, kernel))
+            if known is None:
+                return search.refined(kernel, few())
+            scales = search.of_ties(scales_by_name(known[0], self._treated(settings)[2]))
+            return search.from_others(kernel, FoundScales(scales, known[1], np.inf))
 
         found: FoundScales = self._once((*which, "more"), more) if refined else few()
         return found
+
+    def named_scales(self, settings: Settings) -> tuple[dict[str, float], float]:
+        """Scales of least left-out error by the names of columns, and the ridge."""
+        found, search = self.left_out(settings), self.left_out_search(settings)
+        names = self._treated(settings)[2].tolist()
+        return dict(zip(names, found.scales[search.ties].tolist(), strict=True)), found.ridge
 
     def left_out_error(self, settings: Settings) -> float:
         """Left-out error, on few rows, of the machine of settings in the scales they have."""
@@ -167,7 +179,7 @@ class Split:
 
     def _prepared(
         self, numbers: str, max_integers: int, labels: str, identities: bool
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Any, Any, NDArray]:
         preparer = TablePreparer(
             numbers,
             max_integers=max_integers,
@@ -176,7 +188,7 @@ class Split:
             target=self.kind,
             random_state=np.random.default_rng(self.key),
         )
-        y = self.y[self.fitted]
+        y, names = self.y[self.fitted], None
         if sparse.issparse(self.table):
             fitted = preparer.fit_transform(rows_of(self.table, self.fitted), y)
             held = preparer.transform(rows_of(self.table, self.held))
@@ -184,7 +196,8 @@ class Split:
             columns = self.columns()
             rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
             fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
-        return _short(fitted), _short(held)
+            names = columns[0].names
+        return _short(fitted), _short(held), preparer.get_feature_names_out(names)
 
     def columns(self) -> tuple[TableColumns, TableColumns]:
         """The columns of the rows of both sides, read once for all treatments."""

@@ -243,8 +243,7 @@ def _by_left_out_errors(search: SearchState, present: Settings, views: list[Sett
         near += [candidates[place] for error, place in of_view[:most] if error <= least]
     refined = list(side_by_side(whole.at_least_left_out, near, search.n_jobs))
     for settings in refined:
-        found_scales = whole.left_out(settings)
-        known = found_scales.scales, found_scales.ridge
+        known = whole.named_scales(settings)
         search.known_scales[settings.treatment, settings.kernel] = known
     others = [p for p in search.bench.parts if isinstance(p, Split) and p is not part]
     list(side_by_side(lambda p: p[0].scales(p[1]), list(product(others, refined)), search.n_jobs))

@@ -37,8 +37,8 @@ __all__ = [
     "machine_responses",
 ]
 
-# Scales of least left-out error and their ridge, by treatment and kernel.
-KnownScales: TypeAlias = dict[tuple["Treatment", str], tuple[NDArray, float]]
+# Scales of least left-out error by the names of columns, and their ridge, by treatment and kernel.
+KnownScales: TypeAlias = dict[tuple["Treatment", str], tuple[dict[str, float], float]]
 Treatment: TypeAlias = tuple[str, int, str, bool]  # settings of the ``TablePreparer``
 
 METRICS = {

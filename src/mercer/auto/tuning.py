@@ -223,10 +223,10 @@ class Tuning:
     # Rows² times outputs up to which it is tried: 26 letters of 15 000 rows took a minute, and the
     # squared loss, with 20 s, erred less.
     log_odds_work: float = 6e8
-    # Relative held-out error below which it is not: classes that hardly overlap take many steps, for
-    # log odds that nothing bounds.
+    # Relative held-out error below which it is not: classes that hardly overlap take many steps,
+    # for log odds that nothing bounds.
     log_odds_error: float = 0.15
-    log_odds_seconds: tuple[float, float] = (1.0, 2e-8)  # time left, more per work, for which it is
+    log_odds_seconds: tuple[float, float] = (1.0, 2e-8)  # that it takes, and more per work
     log_odds_factors: tuple[float, ...] = (4.0, 1.0)  # of a quarter of the ridge
     log_odds_end: float = 16.0  # the same where the first one errs least
     log_odds_gain: float = 0.995  # share of the squared loss's log loss that it must reach

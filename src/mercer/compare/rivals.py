@@ -168,13 +168,20 @@ class _OnCodes:
         self._model.fit(self._taken(X), target, **extra)
         return self
 
+    def predict_proba(self, X: Any) -> NDArray:
+        """Probabilities of the classes, sorted, (n, k)."""
+        return np.asarray(self._model.predict_proba(self._coded(X)))
+
     def predict(self, X: Any) -> NDArray:
         """Targets or classes, (n,)."""
-        X = X if self._codes is None else self._codes.transform(X)
-        predicted = np.asarray(self._model.predict(self._taken(X)))
+        predicted = np.asarray(self._model.predict(self._coded(X)))
         if predicted.ndim == 2 and predicted.shape[1] == 1:  # CatBoost's classes
             predicted = predicted[:, 0]
         return self._classes[predicted.astype(int)] if self._task == "classification" else predicted
+
+    def _coded(self, X: Any) -> Any:
+        """The numbers that new rows are to the rival."""
+        return self._taken(X if self._codes is None else self._codes.transform(X))
 
     def _taken(self, X: Any) -> Any:
         """Numbers as the rival takes them: CatBoost wants its categories as texts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled, scaled
 from mercer.kernels import Exponential, Gaussian, Laplacian, Stationary
 
-__all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch"]
+__all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch", "scales_by_name"]
 
 _KERNELS: dict[str, Stationary] = {
     "laplacian": Laplacian(1.0),
@@ -78,9 +78,9 @@ class LeftOutScaler(InputScaler):
         of the column of most labels at a time where single rows would hardly share one.
     target : {"auto", "continuous", "classes"}, default="auto"
         Kind of y. "auto" means "continuous" if y has fractions, else "classes".
-    known : tuple of an array of shape (p,) and a float, default=None
-        Scales for gamma = 1, labels of one column as one, and the ridge, of an earlier search,
-        from which a few steps lead on. None, and another number of scales, begin a search.
+    known : tuple of an array of shape (d,) and a float, default=None
+        Scales for gamma = 1, and the ridge, of an earlier search, from which a few steps lead on.
+        None, and another number of scales, begin a search.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sampled rows.
 
@@ -164,11 +164,11 @@ class LeftOutScaler(InputScaler):
         return scales, scales / unit
 
     def _found(self, search: LeftOutSearch, unit: float) -> FoundScales:
-        """Scales near the known ones, if they are as many as needed, or found by a search."""
+        """Scales near the known ones, if they are of as many inputs, or found by a search."""
         if self.known is not None:
             scales, ridge = self.known
-            if len(scales) == search.n_scales:
-                of_units = unit * np.asarray(scales, dtype=np.float64)
+            if len(scales) == len(search.ties):
+                of_units = unit * search.of_ties(np.asarray(scales, dtype=np.float64))
                 first = FoundScales(of_units, float(ridge), np.inf)
                 return search.moved(self.kernel, first, _STEPS[2])
         return search.refined(self.kernel, search.rough(self.kernel))
@@ -211,6 +211,10 @@ class LeftOutSearch:
     def n_scales(self) -> int:
         """Number of scales, p: inputs that share one count once."""
         return int(self.ties.max()) + 1
+
+    def of_ties(self, scales: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One scale (p,) for inputs that share one, of scales (d,): that of the first of them."""
+        return scales[np.unique(self.ties, return_index=True)[1]]
 
     @property
     def few_hardly_share(self) -> bool:
@@ -335,6 +339,15 @@ def _are_scales(known: Any) -> bool:
         return False
     numbers = np.append(scales, ridge)
     return bool((np.isfinite(numbers) & (numbers > 0)).all())
+
+
+def scales_by_name(known: Mapping[str, float], names: Iterable[str]) -> NDArray[np.float64]:
+    """Scales (d,) of columns that bear these names; their median where a name is not known.
+
+    Other rows of a table may have other columns, as words and labels are those of some rows.
+    """
+    usual = float(np.median(list(known.values())))
+    return np.array([known.get(name, usual) for name in names])
 
 
 def one_of_several(X: NDArray) -> NDArray[np.int64]:

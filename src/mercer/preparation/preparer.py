@@ -528,4 +528,5 @@ def treated(
     They are read and checked already: the same columns may be treated in several ways.
     """
     preparer._forget()
+    preparer.n_features_in_ = len(fitted.names)
     return preparer._fit_columns(fitted, y, weights, groups), preparer._transform_columns(others)
