@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import (
     accuracy_score,
+    balanced_accuracy_score,
     d2_pinball_score,
     get_scorer,
     log_loss,
@@ -418,3 +419,35 @@ def test_a_class_of_one_row_does_not_end_a_search_by_a_scorer(scoring, rows):
         model.fit(X, y, **({"groups": np.arange(300) // 5} if rows == "in groups" else {}))
     assert np.isfinite(model.validation_score_)
     assert np.isfinite(model.score(X[100:], y[100:]))
+
+
+def rare(n, seed):
+    """Rows of which some are of the second class, whose probability never exceeds 1/2."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(rng.uniform(size=n) < 0.5 / (1 + np.exp(4 - 3 * X[:, 0])), "rare", "often")
+
+
+@pytest.mark.parametrize("scoring", ["f1_macro", "balanced_accuracy"])
+def test_scorers_of_labels_choose_the_threshold(scoring, tmp_path):
+    X, y = rare(1200, 0)
+    model = AutoKernelClassifier(scoring=scoring, random_state=0).fit(X, y)
+    assert 0 < model.decision_threshold_ < 0.45
+    proba = model.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(model.predict(X) == "rare", proba > model.decision_threshold_)
+    new, truth = rare(3000, 1)
+    plain = np.where(model.predict_proba(new)[:, 1] > 0.5, "rare", "often")
+    found = balanced_accuracy_score(truth, model.predict(new))
+    assert found > balanced_accuracy_score(truth, plain) + 0.05
+    assert (model.held_out_["predicted"] == "rare").mean() > 0.02
+    persistence.save(model, tmp_path / "model.skops")
+    loaded = persistence.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.predict(new), model.predict(new))
+    assert model.score(new, truth) == pytest.approx(model.validation_score_, abs=0.1)
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "roc_auc", "neg_log_loss"])
+def test_other_scorers_predict_the_likeliest_class(scoring):
+    X, y = rare(400, 0)
+    model = AutoKernelClassifier(scoring=scoring, random_state=0).fit(X, y)
+    assert model.decision_threshold_ == 0.5

@@ -31,6 +31,7 @@ from mercer import (
     maps,
 )
 from mercer.auto import LogTargetRegressor, MeanClassifier, MeanRegressor
+from mercer.auto.tuning import TUNING
 from mercer.onnx import export, feed, graph, register, to_onnx
 
 onnx = pytest.importorskip("onnx")
@@ -387,6 +388,27 @@ def test_automatic_models_are_exported_whole(tables):
     assert [one.name for one in saved.graph.input] == fitted.columns.tolist()
     model = AutoKernelClassifier(random_state=100).fit(fitted, target > 1)
     assert_exported(model, new, tolerance=5e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_log_odds_of_classes_become_their_probabilities(n_classes, monkeypatch):
+    monkeypatch.setattr(TUNING, "log_odds_gain", 2.0)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3))
+    logs = rng.gumbel(size=(400, n_classes)) + 2 * rows[:, :n_classes]
+    model = AutoKernelClassifier(random_state=100).fit(rows, logs.argmax(axis=1))
+    assert model.best_settings_["transform"] == "log-odds"
+    assert_exported(model, rng.normal(size=(50, 3)), tolerance=5e-5)
+
+
+def test_labels_follow_the_decision_threshold():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 3))
+    target = rng.uniform(size=500) < 0.5 / (1 + np.exp(3 - 3 * rows[:, 0]))
+    model = AutoKernelClassifier(scoring="balanced_accuracy", random_state=0).fit(rows, target)
+    assert model.decision_threshold_ < 0.5
+    made = assert_exported(model, rng.normal(size=(60, 3)), tolerance=5e-5)
+    assert made["label"].any()
 
 
 def test_predictions_of_targets_of_at_least_0_are_at_least_0_in_exports():

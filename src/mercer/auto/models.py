@@ -27,7 +27,7 @@ from mercer.auto.intervals import (
     unknown_rows,
 )
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
-from mercer.auto.scoring import probabilities_of
+from mercer.auto.scoring import chosen_labels, probabilities_of
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators import (
@@ -40,7 +40,7 @@ from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
 from mercer.estimators.probabilities import Probabilities, SoftMax, check_probabilities
 from mercer.estimators.selection import random_order
-from mercer.estimators.targets import checked_labels, coded, warn_of_small_classes, winners
+from mercer.estimators.targets import checked_labels, coded, warn_of_small_classes
 from mercer.preparation import checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
@@ -310,6 +310,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted: the order of the columns of probabilities.
+    decision_threshold_ : float
+        Probability of the second of two classes above which it is predicted: 0.5, or, with
+        ``scoring`` by a scorer of predicted labels such as "f1" or "balanced_accuracy", that of the
+        best score on held-out rows. With the share of correct labels it is 0.5.
     best_estimator_ : Pipeline or MeanClassifier
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
@@ -449,13 +453,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,)
         """
-        labels = winners(self.decision_function(X))
-        return self.classes_[labels]
+        return self.classes_[self._labels(self.decision_function(X))]
 
     def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes, calibrated on held-out rows.
 
-        The likeliest class is always the predicted one.
+        The likeliest class is the predicted one, unless ``decision_threshold_`` is not 1/2.
 
         Parameters
         ----------
@@ -493,13 +496,16 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         super()._check_state()
         state = State(self)
         check_probabilities(self, "probabilities_")
+        if "decision_threshold_" in vars(self):
+            within = state.number("decision_threshold_", 0.0) <= 1
+            state.check("decision_threshold_", "be from 0 to 1", within)
         known: Any = getattr(self.kernel_machine_, "classes_", None)
         rule = "be those of its kernel machine"
         state.check("classes_", rule, np.array_equal(state.value("classes_"), known))
 
     def _calibrate(self, search: Search) -> None:
         self.probabilities_: Probabilities | SoftMax = Probabilities()
-        self.conformal_ = Conformal(np.empty(0))
+        self.conformal_, self.decision_threshold_ = Conformal(np.empty(0)), 0.5
         choice, goal = search.choice, search.goal
         if choice is None or not isinstance(goal, Classes):
             return
@@ -509,13 +515,22 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self.probabilities_ = map_.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
+        held = choice.responses, choice.rows, search.settings.transform
+        self.decision_threshold_ = search.judge.threshold(*held)
+        if self.decision_threshold_ != 0.5:
+            self.validation_score_ = search.judge.score(*held, self.decision_threshold_)
+
+    def _labels(self, responses: NDArray) -> NDArray[np.int64]:
+        """Places of the predicted classes among all."""
+        threshold = vars(self).get("decision_threshold_", 0.5)  # which older files lack
+        return chosen_labels(responses, threshold, self.probabilities_)
 
     def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
         labels = cast(Classes, search.goal).labels
         responses = responses[:, 0] if responses.shape[1] == 1 else responses
         return {
             "target": self.classes_[labels[search.held_rows]],
-            "predicted": self.classes_[winners(responses)],
+            "predicted": self.classes_[self._labels(responses)],
             "probabilities": self.probabilities_(responses),
         }
 

@@ -29,6 +29,7 @@ from mercer.preparation import rows_of
 __all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer", "quiet_scores", "scored"]
 
 _BLOCKS = 20  # of the held-out rows; each is left out in turn, which tells what chance does
+_THRESHOLDS = 50  # of probabilities, as many rows between two of them
 _WORST = 1e6  # loss of responses that a scorer refuses
 
 Scorer: TypeAlias = Callable[..., float]
@@ -156,9 +157,18 @@ class Judge:
         losses, error = self.goal.losses(responses, rows, transform)
         return Verdict(float(losses.mean()), error, losses)
 
-    def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
-        """The score of responses to some rows, the greater the better."""
+    def score(
+        self, responses: NDArray, rows: NDArray, transform: str, threshold: float = 0.5
+    ) -> float:
+        """The score of responses to some rows, the greater the better.
+
+        The second of two classes is predicted from a threshold of its probability on.
+        """
         return self.goal.score(responses, rows, transform)
+
+    def threshold(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """Probability of the second of two classes from which on it is predicted."""
+        return 0.5
 
     def of_probabilities(self, responses: NDArray, rows: NDArray, transform: str) -> float:
         """Loss by which responses of classes are compared whose squared errors mean other things:
@@ -166,6 +176,14 @@ class Judge:
         flat, labels, weights = _of_classes(cast(Classes, self.goal), responses, rows)
         proba = probabilities_of(transform).fitted(flat, labels, weights)(flat)
         return log_loss(proba, labels, weights)
+
+
+def _wants_labels(scorer: Any) -> bool:
+    """Whether a scorer of scikit-learn judges predicted labels, other than by their share."""
+    from sklearn.metrics import accuracy_score  # which predictions do without
+
+    asked = getattr(scorer, "_response_method", "predict_proba")
+    return asked == "predict" and getattr(scorer, "_score_func", None) is not accuracy_score
 
 
 def probabilities_of(transform: str) -> type[SoftMax] | type[Probabilities]:
@@ -205,13 +223,29 @@ class ByScorer(Judge):
         score = on_rows.score(answers)
         return Verdict(on_rows.loss(score), error, cache(lambda: on_rows.losses(answers)), score)
 
-    def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+    def score(
+        self, responses: NDArray, rows: NDArray, transform: str, threshold: float = 0.5
+    ) -> float:
         """The score of responses to some rows; NaN where the scorer refuses them."""
-        return self._on(rows).score(self._answers(responses, rows, transform))
+        return self._on(rows).score(self._answers(responses, rows, transform, threshold))
 
     def of_probabilities(self, responses: NDArray, rows: NDArray, transform: str) -> float:
         """The loss by the scorer."""
         return self(responses, rows, transform).loss
+
+    def threshold(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """The one of the best score, of scorers of labels; the nearest to 1/2 of equal ones.
+
+        The share of right labels keeps 1/2, which is best for it by what probabilities are.
+        """
+        if self.classes is None or len(self.classes) != 2 or not _wants_labels(self.scorer):
+            return 0.5
+        flat, labels, weights = _of_classes(cast(Classes, self.goal), responses, rows)
+        proba = probabilities_of(transform).fitted(flat, labels, weights)(flat)[:, 1]
+        between = np.quantile(proba, np.linspace(0, 1, _THRESHOLDS + 1), method="midpoint")
+        tried = sorted({0.5, *between.tolist()}, key=lambda threshold: abs(threshold - 0.5))
+        scores = [self.score(responses, rows, transform, threshold) for threshold in tried]
+        return float(tried[int(np.nanargmax(scores))]) if np.isfinite(scores).any() else 0.5
 
     def _on(self, rows: NDArray) -> _Rows:
         """Targets and end scores of some rows, cached for the next responses to them."""
@@ -227,14 +261,16 @@ class ByScorer(Judge):
                 self._latest = _Rows(rows, X, y, weights, self.scorer, self.key, *ends)
             return self._latest
 
-    def _answers(self, responses: NDArray, rows: NDArray, transform: str) -> _Answers:
+    def _answers(
+        self, responses: NDArray, rows: NDArray, transform: str, threshold: float = 0.5
+    ) -> _Answers:
         if isinstance(self.goal, Numbers):
             predicted = self.goal.predictions(responses, rows, transform)
             return _PredictedNumbers(predicted.reshape(len(rows), *self.y.shape[1:]))
         flat, labels, weights = _of_classes(self.goal, responses, rows)
         map_ = probabilities_of(transform)
         calibrated = cache(lambda: map_.fitted(flat, labels, weights))
-        return _PredictedClasses(flat, self.classes, calibrated)
+        return _PredictedClasses(flat, self.classes, calibrated, threshold)
 
 
 class _Rows:
@@ -343,18 +379,20 @@ class _PredictedNumbers(RegressorMixin, BaseEstimator):
 class _PredictedClasses(ClassifierMixin, BaseEstimator):
     """Answers for some rows, in their order, as a classifier gives them."""
 
-    def __init__(self, responses, classes, calibrated):
+    def __init__(self, responses, classes, calibrated, threshold=0.5):
         self.responses = responses
         self.classes = self.classes_ = classes
         self.calibrated = calibrated  # gives the map to probabilities that suits the responses
+        self.threshold = threshold  # of the probability of the second of two classes
 
     def taken(self, places: NDArray[np.int64]) -> _PredictedClasses:
         """The answers for some of the rows."""
-        return _PredictedClasses(self.responses[places], self.classes, self.calibrated)
+        few = self.responses[places]
+        return _PredictedClasses(few, self.classes, self.calibrated, self.threshold)
 
     def predict(self, X):
-        """Classes of the largest response, whatever X is."""
-        return self.classes_[winners(self.responses)]
+        """Classes of the largest response, or by the threshold, whatever X is."""
+        return self.classes_[chosen_labels(self.responses, self.threshold, self.predict_proba)]
 
     def decision_function(self, X):
         """The responses, whatever X is."""
@@ -363,6 +401,15 @@ class _PredictedClasses(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Calibrated probabilities, whatever X is."""
         return self.calibrated()(self.responses)
+
+
+def chosen_labels(
+    responses: NDArray, threshold: float, probabilities: Callable[[NDArray], NDArray]
+) -> NDArray[np.int64]:
+    """Places of the predicted classes: of the largest response, or from a threshold on."""
+    if threshold == 0.5:
+        return winners(responses)
+    return (probabilities(responses)[:, 1] > threshold).astype(np.int64)
 
 
 _Answers: TypeAlias = _PredictedNumbers | _PredictedClasses

@@ -78,8 +78,10 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     proba = _probabilities(graph, model, scores)
     second = {"scores": scores} if proba is None else {"probabilities": proba}
     float_type = inputs.float_type
+    threshold = getattr(model, "decision_threshold_", 0.5)
+    deciding = scores if threshold == 0.5 else _above(graph, proba, threshold)
     return {
-        "label": _labels(graph, np.asarray(model.classes_), scores),
+        "label": _labels(graph, np.asarray(model.classes_), deciding),
         **{name: graph.cast(value, float_type) for name, value in second.items()},
     }
 
@@ -233,6 +235,11 @@ def _smeared(graph: Graph, model: LogTargetRegressor, logs: Value) -> Value:
 
 
 # Classes.
+
+
+def _above(graph: Graph, proba: Value | None, threshold: float) -> Value:
+    """How far the probability of the second of two classes is above a threshold, (n, 1)."""
+    return graph.op("Sub", graph.op("Gather", proba, [1], axis=1), threshold)
 
 
 def _labels(graph: Graph, classes: NDArray, scores: Value) -> Value:
