@@ -298,7 +298,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     the mean of two pipelines with local machines, whose settings are chosen again on leaves, or, if
     leaves see too few rows, a machine in the span of several thousand landmarks. Sparse rows get
     random features. With thousands of inputs the search includes a linear model. Trials minimise
-    the squared loss; up to 24 000 rows of two classes, fewer of more, the final model minimises the
+    the squared loss; up to 30 000 rows of two classes, fewer of more, the final model minimises the
     logistic or multinomial loss, if that lowers the held-out log loss. The held-out rows also
     calibrate the probabilities.
 
