@@ -78,12 +78,12 @@ def _compare(search: Search, goal: Classes, settings: Settings, parts: Sequence[
         for outcome in _outcomes(search, goal, settings, parts, held, ridges):
             record = outcome.record
             search.records.append(record)
-            search.monitor.tried([outcome], search.best)
             loss = search.judge.of_probabilities(outcome.responses, held, "log-odds")
             if loss < least:
                 least, search.choice = loss, Choice(record, held, outcome.responses)
                 is_end = record.settings.ridge == factors[0] * unit
                 stronger = (TUNING.log_odds_end,) if is_end else ()
+            search.monitor.tried([outcome], search.best)
 
 
 def _squared(
