@@ -217,9 +217,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 self.best_estimator_ = self._of_target(estimator, search)
                 deadline = [Deadline(end)] if np.isfinite(end) else []
                 told = (*deadline, *monitor.relays())
-                fit_rows(
-                    self.best_estimator_, X, y, search.goal, first_without=shared, callbacks=told
-                )
+                model = self.best_estimator_
+                fit_rows(model, X, y, search.goal, None, shared, told, recipe.known)
                 if shared is not None and shared.responses is not None:
                     tol = self._measured(search, form, (shared.rows, shared.responses), tol)
                     solver = self.kernel_machine_.solver
@@ -252,7 +251,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         self.best_estimator_ = self._of_target(estimator, search)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
-            fit_rows(self.best_estimator_, X, y, search.goal, rows)
+            fit_rows(self.best_estimator_, X, y, search.goal, rows, known_scales=recipe.known)
         warnings.warn(
             f"fit was interrupted; the model is the best one so far, fitted to {len(rows)} of "
             f"{len(y)} rows.",

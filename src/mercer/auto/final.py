@@ -98,12 +98,13 @@ class PipelineBuilder:
 
     def _scaler(self, settings: Settings, n: int, seed: int) -> GradientScaler | LeftOutScaler:
         if settings.scales == "left-out":
+            known = self.known.get((settings.treatment, settings.kernel))
             return LeftOutScaler(
                 settings.kernel,
                 settings.power,
                 max_rows=TUNING.left_out_rows,
                 target=self.target,
-                known=self.known.get((settings.treatment, settings.kernel)),
+                known=None if known is None else (list(known[0].values()), known[1]),
                 random_state=seed,
             )
         return GradientScaler(
@@ -227,7 +228,8 @@ class PipelineBuilder:
             if not goal.has_all_classes(fitted):
                 return None
             pipeline = self.pipeline(search.settings, len(fitted), form, tol)
-            fit_rows(pipeline, X, self._target(search, y), goal, fitted)
+            target = self._target(search, y)
+            fit_rows(pipeline, X, target, goal, fitted, known_scales=self.known)
             method = "decision_function" if goal.kind == "classes" else "predict"
             rows.append(held)
             responses.append(answer(pipeline, method, rows_of(X, held)).reshape(len(held), -1))
@@ -270,7 +272,8 @@ class PipelineBuilder:
         """Responses of the exact machine to each row left out in turn, in scales of all rows."""
         goal, settings = search.goal, search.settings
         pipeline = self.pipeline(settings, len(y), None, TUNING.tol[self.target])
-        Z = Fit(scaler_weights=goal.weights).treated(pipeline, X, self._target(search, y))
+        fit = Fit(scaler_weights=goal.weights, known_scales=self.known)
+        Z = fit.treated(pipeline, X, self._target(search, y))
         if sparse.issparse(Z):
             return None
         Z = Z.together() if isinstance(Z, PreparedRows) else Z

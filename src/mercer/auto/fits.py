@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.means import MeanModel
 from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.trials import KnownScales
 from mercer.estimators.left_out_scales import LeftOutScaler, scales_by_name
 from mercer.estimators.plan import FitPlan, HeldOut, fit_planned
 from mercer.preparation import TablePreparer, rows_of
@@ -34,6 +35,7 @@ class Fit:
     groups: NDArray | None = None  # (n,)
     plan: FitPlan = _UNCALIBRATED
     callbacks: tuple[Any, ...] = ()  # of the machine, while it is fitted
+    known_scales: KnownScales = field(default_factory=dict)  # of the search
     # Of a mean: a fitted preparer and its rows, for a next pipeline that begins with an equal one.
     _of_mean: bool = field(default=False, init=False)
     _preparer: TablePreparer | None = field(default=None, init=False)
@@ -66,11 +68,16 @@ class Fit:
             rows = preparer.fit_transform(X, y, self.weights, self.groups)
             if self._of_mean:
                 self._preparer, self._rows = preparer, rows
-        if isinstance(scaler, LeftOutScaler) and scaler.known is not None:
-            by_name, ridge = scaler.known  # of a search, whose rows may have had other columns
-            names = pipeline["preparer"].get_feature_names_out()
-            scaler.known = scales_by_name(by_name, names), ridge
+        if isinstance(scaler, LeftOutScaler):
+            self._hand_on(pipeline["preparer"], scaler)
         return scaler.fit(rows, y, self.scaler_weights).transform(rows)
+
+    def _hand_on(self, preparer: TablePreparer, scaler: LeftOutScaler) -> None:
+        """Begin with the known scales of columns of these names: rows differ in their columns."""
+        treatment = preparer.numbers, preparer.max_integers, preparer.labels, preparer.identities
+        known = self.known_scales.get((treatment, scaler.kernel))
+        if known is not None:
+            scaler.known = scales_by_name(known[0], preparer.get_feature_names_out()), known[1]
 
 
 def fit_rows(
@@ -81,6 +88,7 @@ def fit_rows(
     rows: NDArray[np.int64] | None = None,
     first_without: HeldOut | None = None,
     callbacks: tuple[Any, ...] = (),
+    known_scales: KnownScales | None = None,
 ) -> None:
     """Fit an estimator of pipelines to all rows or some, by their weights and groups.
 
@@ -95,4 +103,4 @@ def fit_rows(
         of_scaler = np.ones(len(y)) if weights is None else weights.copy()
         of_scaler[first_without.rows] = 0.0
     plan = replace(_UNCALIBRATED, first_without=first_without)
-    Fit(weights, of_scaler, groups, plan, callbacks)(estimator, X, y)
+    Fit(weights, of_scaler, groups, plan, callbacks, known_scales or {})(estimator, X, y)

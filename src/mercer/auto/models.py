@@ -453,7 +453,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.classes_[self._labels(self.decision_function(X))]
+        responses = self.decision_function(X)
+        return self.classes_[self._labels(responses)]
 
     def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes, calibrated on held-out rows.
