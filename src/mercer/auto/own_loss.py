@@ -36,7 +36,9 @@ def try_log_odds(search: Search) -> None:
     if not isinstance(goal, Classes) or best is None or search.is_late():
         return
     n, table = search.whole.n_rows, search.parts[0].table
+    # Products with the kernel are as many as the root of its condition number.
     work = float(n) ** 2 * (1 if goal.n_classes == 2 else goal.n_classes)
+    work *= np.sqrt(n / best.settings.ridge)
     of_few, of_more = TUNING.log_odds_seconds
     is_short = search.deadline - time.perf_counter() < of_few + of_more * work
     if is_short or work > TUNING.log_odds_work:

@@ -220,21 +220,22 @@ class Tuning:
     quick_features: int = 256  # of the model that an interrupted search leaves
 
     # -- classes by the logistic loss --------------------------------------------------------------
-    # Rows² times outputs up to which it is tried: 8 classes of 9687 rows take 4 s, for 5 % less log
-    # loss; 26 letters of 15 000 rows took a minute, and the squared loss, with 20 s, erred less.
-    log_odds_work: float = 1e9
+    # Rows² times outputs times the root of rows by ridge up to which it is tried: 8 classes of 9687
+    # rows (7e10) take 4 s, for 5 % less log loss; 7 classes of 8488 rows at a ridge of .004 (7e11)
+    # and 26 letters of 15 000 rows took minutes.
+    log_odds_work: float = 1.5e11
     # Relative held-out error below which it is not: classes that hardly overlap take many steps,
     # for log odds that nothing bounds.
     log_odds_error: float = 0.15
-    log_odds_seconds: tuple[float, float] = (1.0, 2e-8)  # that it takes, and more per work
+    log_odds_seconds: tuple[float, float] = (1.0, 1e-10)  # that it takes, and more per work
     log_odds_factors: tuple[float, ...] = (4.0, 1.0)  # of a quarter of the ridge
     log_odds_end: float = 16.0  # the same where the first one errs least
     log_odds_gain: float = 0.995  # share of the squared loss's log loss that it must reach
     log_odds_tol: float = 0.01  # of the residual
-    # Steps, and products of each, after which a strength is given up: the solution of a weak one
-    # takes a minute where classes hardly overlap.
-    log_odds_steps: int = 20
-    log_odds_inner: int = 200
+    # Steps, and products of each, after which a strength is given up: three to six steps of some
+    # twenty products are usual.
+    log_odds_steps: int = 10
+    log_odds_inner: int = 50
 
     # -- leaves of the final model --------------------------------------------------------------
     trees: int = 4
