@@ -23,7 +23,8 @@ from mercer import (
     SparseKernelClassifier,
 )
 from mercer.estimators import probabilities
-from mercer.estimators.probabilities import Probabilities
+from mercer.estimators.probabilities import Probabilities, SoftMax, check_probabilities
+from mercer.losses import Logistic, Multinomial
 from mercer.solvers import BlockCoordinateDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*bins of these rows were not met")
@@ -211,3 +212,27 @@ def test_tools_that_need_probabilities_take_the_default_classifier():
         model.fit(X, y), X, response_method="predict_proba", grid_resolution=5
     )
     assert display.response.shape == (5, 5)
+
+
+def test_log_odds_at_a_power_of_1_have_the_probabilities_of_their_losses():
+    u = 3 * np.random.default_rng(0).normal(size=(200, 3))
+    np.testing.assert_allclose(SoftMax()(u), Multinomial().proba(u), rtol=1e-12)
+    np.testing.assert_allclose(SoftMax()(u[:, 0])[:, 1], Logistic().proba(u[:, 0]), rtol=1e-12)
+
+
+def test_the_power_is_that_of_the_least_log_loss_and_weights_are_counts():
+    rng = np.random.default_rng(0)
+    u, counts = 2 * rng.normal(size=(3000, 3)), rng.integers(1, 3, 3000)
+    labels = (u + rng.gumbel(size=u.shape)).argmax(axis=1)
+    assert SoftMax.fitted(2 * u, labels).power == pytest.approx(0.5, rel=0.1)
+    again = np.repeat(np.arange(3000), counts)
+    weighted = SoftMax.fitted(u, labels, counts.astype(float))
+    assert weighted == SoftMax.fitted(u[again], labels[again])
+
+
+@pytest.mark.parametrize("power", [0.0, -1.0, 1e9, np.nan])
+def test_files_with_other_powers_of_log_odds_are_refused(power):
+    owner = KernelClassifier()
+    owner._probabilities_ = SoftMax(power)
+    with pytest.raises(ValueError, match="power"):
+        check_probabilities(owner, "_probabilities_")

@@ -306,6 +306,12 @@ class TestCallable:
         with pytest.raises((TypeError, ValueError), match=r"kernel must be .*; got "):
             kernels.get(function)
 
+    @pytest.mark.parametrize("name", ["profile", "derivative"])
+    def test_profiles_take_distances_alone(self, name):
+        functions = {"profile": rational, "derivative": rational_slope, name: lambda t, scale: t}
+        with pytest.raises(TypeError, match=f"{name} must be a function of distances; got "):
+            Product(**functions)
+
     def test_takes_functions_whose_signature_nobody_knows(self):
         assert Callable(np.dot)(np.ones((2, 1)), np.ones((1, 1))).shape == (2, 1)
 

@@ -126,9 +126,8 @@ def check_probabilities(owner: Any, name: str) -> None:
 
     Beyond them the powers of all classes may be 0 or infinite.
     """
-    map_ = State(owner).value(name)
-    scale = State(State(owner).instance(name, SoftMax if type(map_) is SoftMax else Probabilities))
-    of_log_odds = isinstance(map_, SoftMax)
+    of_log_odds = isinstance(State(owner).value(name), SoftMax)
+    scale = State(State(owner).instance(name, SoftMax if of_log_odds else Probabilities))
     ranges = {"power": _OF_LOG_ODDS} if of_log_odds else {"floor": _FLOORS, "power": _POWERS}
     for setting, values in ranges.items():
         within = values[0] <= scale.number(setting) <= values[-1]

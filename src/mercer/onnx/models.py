@@ -238,7 +238,7 @@ def _smeared(graph: Graph, model: LogTargetRegressor, logs: Value) -> Value:
 
 
 def _above(graph: Graph, proba: Value | None, threshold: float) -> Value:
-    """How far the probability of the second of two classes is above a threshold, (n, 1)."""
+    """Probability of the second of two classes, less a threshold, (n, 1)."""
     return graph.op("Sub", graph.op("Gather", proba, [1], axis=1), threshold)
 
 
