@@ -290,6 +290,7 @@ def tables():
         {"numbers": "quantile"},
         {"max_integers": 10, "max_labels": 100, "indicators": False},
         {"identities": True},
+        {"without": ("city",)},
     ],
     ids=str,
 )

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, plots
+from mercer.auto.columns import COLUMNS
 from mercer.auto.fine import FINE, VIEWS
 from mercer.auto.own_loss import STAGE
 from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, IDENTITIES, LANDMARKS, LEAVES, RUNGS
@@ -56,5 +57,5 @@ def test_something_else_gets_a_sentence(other):
 
 
 def test_every_stage_of_a_search_has_a_mark():
-    rungs = *RUNGS, ALL_ROWS, DENSE, LEAVES, FEATURES, LANDMARKS, IDENTITIES, VIEWS, FINE
+    rungs = *RUNGS, ALL_ROWS, DENSE, LEAVES, FEATURES, LANDMARKS, COLUMNS, IDENTITIES, VIEWS, FINE
     assert {rung.name for rung in rungs} | {STAGE} == set(choice._STAGES)

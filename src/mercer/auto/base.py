@@ -289,10 +289,15 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _keep(self, search: Search) -> None:
         """Make a table of the trials, and calibrate by the held-out rows."""
         records, names = search.records, Settings.__dataclass_fields__
+
+        def one(settings: Settings, name: str) -> Any:
+            value = getattr(settings, name)
+            return ", ".join(value) if isinstance(value, tuple) else value
+
         self.search_results_ = {
             "stage": np.array([r.stage for r in records], dtype=str),
             "rows": np.array([r.rows for r in records], dtype=np.int64),
-            **{name: np.array([getattr(r.settings, name) for r in records]) for name in names},
+            **{name: np.array([one(r.settings, name) for r in records]) for name in names},
             **{
                 name: np.array([getattr(r, name) for r in records], dtype=np.float64)
                 for name in ("loss", "error", "seconds", *(["score"] if self.scoring else []))

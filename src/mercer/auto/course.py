@@ -14,6 +14,7 @@ from scipy import sparse
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.rows import FarRows
 from mercer.auto.bench import Evaluator
+from mercer.auto.columns import COLUMNS
 from mercer.auto.final import FinalModel
 from mercer.auto.fine import FINE, VIEWS, fine_rows
 from mercer.auto.landmarks import Landmarks, landmarks_for
@@ -128,6 +129,8 @@ def on_all_rows(search: Search, n_inputs: int) -> None:
     search.climb(ALL_ROWS)
     if search.has_identities and not search.is_late():
         _where_values_repeat(search)
+    if not search.is_late():
+        _where_columns_mislead(search)
     best = search.best
     if best is None or best.stage != search.stage.name or search.is_late():
         return
@@ -163,7 +166,18 @@ def _of_other_scales(search: Search, best: Record) -> list[Record]:
     ]
     if best.settings.scales != "left-out" or not others:
         return []
-    return [min(others, key=rank_loss)]
+    other = min(others, key=rank_loss)
+    return [replace(other, settings=replace(other.settings, without=best.settings.without))]
+
+
+def _where_columns_mislead(search: Search) -> None:
+    """Try to leave out columns of many labels; else the choice stays as it was."""
+    choice, stage = search.choice, search.stage
+    [found] = search.climb(COLUMNS)
+    if found is None:
+        search.choice, search.stage = choice, stage
+    else:
+        search.choice = Choice(found.record, search.bench.held, found.responses)
 
 
 def _where_values_repeat(search: Search) -> None:
@@ -217,7 +231,10 @@ def _where_rows_are_dense(search: Search, rivals: Sequence[Record]) -> None:
         least = found.record.loss
         if outcome is not None or rival is not rivals[0]:
             ahead = Choice(found.record, search.bench.held, found.responses)
-    search.choice, search.bench = ahead, bench
+    search.choice = ahead
+    if not search.is_late():
+        _where_columns_mislead(search)
+    search.bench = bench
 
 
 def on_leaves(search: Search, cut: Cut) -> float:

@@ -124,6 +124,7 @@ class PipelineBuilder:
             max_integers=settings.max_integers,
             labels=settings.labels,
             identities=settings.identities,
+            without=settings.without,
             target=self.target,
             dtype="float32",
             random_state=int(self.key % 2**31),

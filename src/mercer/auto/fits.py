@@ -74,7 +74,8 @@ class Fit:
 
     def _hand_on(self, preparer: TablePreparer, scaler: LeftOutScaler) -> None:
         """Begin with the known scales of columns of these names: rows differ in their columns."""
-        treatment = preparer.numbers, preparer.max_integers, preparer.labels, preparer.identities
+        p = preparer
+        treatment = p.numbers, p.max_integers, p.labels, p.identities, tuple(p.without)
         known = self.known_scales.get((treatment, scaler.kernel))
         if known is not None:
             scaler.known = scales_by_name(known[0], preparer.get_feature_names_out()), known[1]

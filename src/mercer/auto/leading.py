@@ -41,11 +41,11 @@ class Outcome:
         """Losses per row or block, whose paired differences test another outcome for chance."""
         return self.losses() if callable(self.losses) else self.losses
 
-    def is_surely_less(self, other: Outcome) -> bool:
+    def is_surely_less(self, other: Outcome, n_errors: float) -> bool:
         """Whether the loss is below that of another outcome for the same rows, by more than chance
-        makes it: some standard errors of the paired differences."""
+        makes it: so many standard errors of the paired differences."""
         gain = other.compared() - self.compared()
-        return bool(gain.mean() > TUNING.sure_of_dense * gain.std() / np.sqrt(len(gain)))
+        return bool(gain.mean() > n_errors * gain.std() / np.sqrt(len(gain)))
 
 
 class Stage:

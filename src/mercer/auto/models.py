@@ -71,8 +71,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
-        Settings of the model: "numbers", "max_integers", "labels" and "identities" of the
-        ``TablePreparer``, "scales" ("left-out" for :class:`mercer.LeftOutScaler`; of
+        Settings of the model: "numbers", "max_integers", "labels", "identities" and "without" of
+        the ``TablePreparer``, "scales" ("left-out" for :class:`mercer.LeftOutScaler`; of
         :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
         "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
@@ -318,8 +318,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Fitted pipeline of the steps ``preparer``, ``scaler`` and ``model``, which are ordinary
         estimators. Above 50 000 rows it may be the mean of two such pipelines.
     best_settings_ : dict
-        Settings of the model: "numbers", "max_integers", "labels" and "identities" of the
-        ``TablePreparer``, "scales" ("left-out" for :class:`mercer.LeftOutScaler`; of
+        Settings of the model: "numbers", "max_integers", "labels", "identities" and "without" of
+        the ``TablePreparer``, "scales" ("left-out" for :class:`mercer.LeftOutScaler`; of
         :class:`mercer.GradientScaler`, "machine" if its ``kernel`` is that of the model,
         "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for

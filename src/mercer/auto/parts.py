@@ -79,8 +79,42 @@ class Split:
 
     def _treated(self, settings: Settings) -> tuple[Any, Any, NDArray]:
         """Treated rows of both sides, and the names of their columns."""
-        treatment = settings.treatment
-        return self._once(treatment, lambda: self._prepared(*treatment))
+        if not settings.without:
+            return self._whole(settings)[:3]
+        return self._once(settings.treatment, lambda: self._selected(settings))
+
+    def _whole(self, settings: Settings) -> tuple[Any, Any, NDArray, NDArray]:
+        """Treated rows of both sides, the names of their columns and of the inputs of these."""
+        treatment = replace(settings, without=()).treatment
+        found: tuple[Any, Any, NDArray, NDArray]
+        found = self._once(treatment, lambda: self._prepared(*treatment[:4]))
+        return found
+
+    def _selected(self, settings: Settings) -> tuple[Any, Any, NDArray]:
+        fitted, held, names, inputs = self._whole(settings)
+        kept = ~np.isin(inputs, settings.without)
+        return np.ascontiguousarray(fitted[:, kept]), held[:, kept], names[kept]
+
+    def of_many_labels(self, settings: Settings) -> list[str]:
+        """Input columns of labels too many for a column each, those that count most first.
+
+        The first one is not among them where there are no others.
+        """
+        if sparse.issparse(self.table):
+            return []
+        inputs = self._whole(settings)[3]
+        inputs = inputs[~np.isin(inputs, settings.without)]
+        scaled_apart = replace(settings, turned=False)
+        fitted, _ = self.scaled(scaled_apart, len(self.fitted))
+        spread = {name: float(fitted[:, inputs == name].std(axis=0).sum()) for name in set(inputs)}
+        columns, most = self.columns()[0], TablePreparer().max_labels
+        many = [
+            name
+            for place, labels in columns.labels.items()
+            if (name := str(columns.names[place])) in spread and len(np.unique(labels.codes)) > most
+        ]
+        many.sort(key=lambda name: -spread[name])
+        return many[1:] if len(many) == len(spread) else many
 
     def prepare(self, settings: Settings) -> None:
         """Treat rows and learn scales ahead of their first use."""
@@ -179,7 +213,7 @@ class Split:
 
     def _prepared(
         self, numbers: str, max_integers: int, labels: str, identities: bool
-    ) -> tuple[Any, Any, NDArray]:
+    ) -> tuple[Any, Any, NDArray, NDArray]:
         preparer = TablePreparer(
             numbers,
             max_integers=max_integers,
@@ -197,7 +231,9 @@ class Split:
             rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
             fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
             names = columns[0].names
-        return _short(fitted), _short(held), preparer.get_feature_names_out(names)
+        made = preparer.get_feature_names_out(names)
+        inputs = np.array(preparer._names() if names is None else names, dtype=str)
+        return _short(fitted), _short(held), made, inputs[preparer.origins_]
 
     def columns(self) -> tuple[TableColumns, TableColumns]:
         """The columns of the rows of both sides, read once for all treatments."""

@@ -207,6 +207,8 @@ def in_words(settings: Settings) -> str:
         treatment += f" (up to {settings.max_integers} integers as categories)"
     treatment += _LABELS.get(settings.labels, "")
     treatment += ", values that repeat told apart" if settings.identities else ""
+    if settings.without:
+        treatment += f", without {', '.join(settings.without)}"
     scales = "equal scales"
     if settings.power:
         scales = "learned scales" + (

@@ -39,7 +39,9 @@ __all__ = [
 
 # Scales of least left-out error by the names of columns, and their ridge, by treatment and kernel.
 KnownScales: TypeAlias = dict[tuple["Treatment", str], tuple[dict[str, float], float]]
-Treatment: TypeAlias = tuple[str, int, str, bool]  # settings of the ``TablePreparer``
+Treatment: TypeAlias = tuple[
+    str, int, str, bool, tuple[str, ...]
+]  # settings of the ``TablePreparer``
 
 METRICS = {
     "laplacian": "cityblock",
@@ -57,6 +59,7 @@ class Settings:
     max_integers: int = 0  # of the ``TablePreparer``
     labels: str = "numbers"  # of the ``TablePreparer``
     identities: bool = False  # of the ``TablePreparer``
+    without: tuple[str, ...] = ()  # of the ``TablePreparer``, in the order of the alphabet
     power: float = 0.0  # of the scales that the ``GradientScaler`` learns
     turned: bool = False  # whether these scales turn inputs, too: its ``full``
     # Model whose gradients give the input scales: "cosines"; "machine", that of this ``kernel``;
@@ -72,8 +75,8 @@ class Settings:
 
     @property
     def treatment(self) -> Treatment:
-        """Settings of the ``TablePreparer``: numbers, max_integers, labels and identities."""
-        return self.numbers, self.max_integers, self.labels, self.identities
+        """Settings of the ``TablePreparer`` that a search chooses."""
+        return self.numbers, self.max_integers, self.labels, self.identities, self.without
 
     @property
     def scales_kernel(self) -> str | None:

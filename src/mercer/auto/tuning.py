@@ -92,6 +92,12 @@ class Tuning:
         (0.5, 2.0), (0.4, 2.5), exponential=(0.5, 2.0)
     )
 
+    # -- without columns ---------------------------------------------------------------------------
+    most_left_out: int = 16  # columns of many labels that are left out in turn
+    left_out_loss: float = 0.99  # share of the loss that a model without them must reach
+    sure_of_columns: float = 1.0  # standard errors that it must gain
+    much_without: float = 0.95  # share of the loss that is enough with any tails
+
     # -- past the ends of the grids --------------------------------------------------------------
     end_steps: int = 10  # most steps
     end_gain: float = 0.98  # share of the loss that a step must reach to be followed by another

@@ -162,6 +162,8 @@ def chosen_words(chosen: dict[str, Any], n_tried: int) -> str:
     scales = f"{scales} of turned inputs" if chosen["turned"] else scales
     labels = ", few integers as labels" if chosen["max_integers"] else ""
     labels += ", values that repeat told apart" if chosen.get("identities") else ""
+    left_out = len(chosen.get("without", ()))
+    labels += f", without {left_out} column{'s' * (left_out > 1)}" if left_out else ""
     labels += ", words of labels" if chosen["labels"] == "words" else ""
     of_distance = "" if chosen.get("scales") == "left-out" else " of the median distance"
     targets = {"log": ", logarithms of the target", "log-odds": ", log odds of the classes"}

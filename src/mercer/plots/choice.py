@@ -30,6 +30,7 @@ _STAGES = {
     "rung 1": ("o", 18),
     "rung 2": ("s", 24),
     "rung 3": ("D", 28),
+    "columns": ("h", 34),
     "identities": ("P", 40),
     "views": ("v", 34),
     "fine": ("*", 50),
@@ -234,6 +235,7 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     numbers += {"codes": ", labels alone", "words": ", words"}.get(settings["labels"], "")
     numbers += ", identities" if settings.get("identities") else ""
+    numbers += ", fewer columns" if settings.get("without") else ""
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
     source = _SOURCES.get(settings["scales"], "")

@@ -78,6 +78,9 @@ def _words_of_settings(chosen: Mapping[str, Any]) -> list[str]:
         sentences.append(
             "What repeats, such as a person or a year, also counts as the same or not."
         )
+    if without := chosen.get("without"):
+        names = ", ".join(without)
+        sentences.append(f"Rows that were held out are predicted better without {names}.")
     if chosen["labels"] == "words":
         sentences.append("Labels also count by the words and letters that they share.")
     power = float(chosen["power"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,14 @@ from mercer._runtime.arrays import check_memory
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.rows import FarRows, PreparedRows
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import check_weights, flag, group_codes, integer, name_from
+from mercer._runtime.validation import (
+    check_weights,
+    flag,
+    group_codes,
+    integer,
+    name_from,
+    shown,
+)
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Reading, TableColumns, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
@@ -90,6 +98,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         or year are then nearer to each other than to all others. Values of a single row have no
         column, nor have all but the 1000 most frequent of a column; a column in which most
         rows have a value of their own gets none.
+    without : sequence of str, default=()
+        Names of input columns that nothing is made of; x0, x1 and so on of tables without names.
     indicators : bool, default=True
         Whether a column of numbers or dates with missing cells gets a second column, which is 1
         where a cell is missing. The missing cells themselves become the mean.
@@ -149,6 +159,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         max_labels: int = 20,
         max_integers: int = 0,
         identities: bool = False,
+        without: Sequence[str] = (),
         indicators: bool = True,
         target: str = "auto",
         dtype: DTypeLike | None = None,
@@ -159,6 +170,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self.max_labels = max_labels
         self.max_integers = max_integers
         self.identities = identities
+        self.without = without
         self.indicators = indicators
         self.target = target
         self.dtype = dtype
@@ -238,7 +250,13 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None) -> Any:
         """Learn from and transform rows that are checked and all have a weight."""
+        without = self._places_without()
         if sparse.issparse(X):
+            if without:
+                raise ValueError(
+                    f"without must be empty for sparse rows; got {shown(self.without)}: select "
+                    "columns of X."
+                )
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
             return self._in_dtype(self.sparse_scaler_.transform(X))
@@ -346,6 +364,11 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         name_from(self.labels, LABELS, "labels")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
         flag(self.identities, "identities")
+        known = isinstance(self.without, Sequence) and not isinstance(self.without, str)
+        if not known or not all(isinstance(name, str) for name in self.without):
+            raise TypeError(
+                f"without must be a sequence of names of columns; got {shown(self.without)}."
+            )
         flag(self.indicators, "indicators")
         if self.dtype is not None:
             name_from(self.dtype, ("float32", "float64"), "dtype")
@@ -365,8 +388,13 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self.kinds_, self.formats_ = reading.kinds, reading.formats
         self._key = key_from(self.random_state)
         out = np.column_stack(self._fit_pieces(columns, y, weights, groups))
-        self._kept_ = worth_keeping(out)
-        self._left_out_ = reasons(out, columns, self._all_origins(), self._kept_)
+        origins, without = self._all_origins(), self._places_without()
+        wanted = np.flatnonzero(~np.isin(origins, without))
+        self._kept_ = np.zeros(out.shape[1], dtype=bool)
+        self._kept_[wanted[worth_keeping(out[:, wanted])]] = True
+        self._left_out_ = reasons(out, columns, origins, self._kept_)
+        for place in without:
+            self._left_out_[place] = "is named in without"
         return self._finished(out, columns)
 
     def _fit_to_sample(
@@ -421,7 +449,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         """Say once which columns with names nothing is made of."""
         if not hasattr(self, "feature_names_in_"):  # pixels that are always black, for example
             return
-        if told := left_out(self._names(), self._left_out_):
+        asked = self._places_without()
+        unasked = ["" if j in asked else why for j, why in enumerate(self._left_out_)]
+        if told := left_out(self._names(), unasked):
             warnings.warn(told, UserWarning, stacklevel=3)
 
     # -- columns -----------------------------------------------------------------------------
@@ -429,6 +459,16 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _names(self) -> list[str]:
         numbered = [f"x{j}" for j in range(self.n_features_in_)]
         return [str(name) for name in getattr(self, "feature_names_in_", numbered)]
+
+    def _places_without(self) -> list[int]:
+        """Places of the input columns that nothing is made of."""
+        names = self._names()
+        unknown = [name for name in self.without if name not in names]
+        if unknown:
+            raise ValueError(f"without must name columns of X; {unknown[0]!r} is none of them.")
+        if self.without and set(names) == set(self.without):
+            raise ValueError("without must leave a column of X; it names them all.")
+        return [place for place, name in enumerate(names) if name in self.without]
 
     @property
     def _number_places_(self) -> list[int]:

@@ -1,0 +1,77 @@
+"""Rung of the automatic search that leaves out columns of labels without which it errs less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mercer.auto.leading import Outcome
+from mercer.auto.parts import LeafSplit
+from mercer.auto.rungs import Rung, SearchState, Trial, Waves
+from mercer.auto.trials import Settings
+from mercer.auto.tuning import TUNING
+
+__all__ = ["COLUMNS"]
+
+
+def without_columns(search: SearchState) -> Waves:
+    """The best settings without columns of many labels, which codes make as near as any other.
+
+    Each is left out alone, then the two, three and more that lessen the loss most. Returns the
+    outcome that is surely less than that of all columns, or None.
+    """
+    if search.best is None or search.bench.goal.kind != "classes":
+        return None
+    part, best = search.bench.parts[0], search.best.settings
+    whole = part.whole if isinstance(part, LeafSplit) else part
+    names = whole.of_many_labels(best)[: TUNING.most_left_out]
+    if not names:
+        return None
+    alone = [_without(search, best, [name]) for name in names]
+    yield _trials([best, *alone])
+    first = search.stage.best_like(best)
+    if first is None:
+        return None
+    losses = {name: _loss(search, s) for name, s in zip(names, alone, strict=True)}
+    gains = [name for name in sorted(names, key=losses.__getitem__) if losses[name] < _of(first)]
+    together = [_without(search, best, gains[:count]) for count in range(2, len(gains) + 1)]
+    yield _trials(together)
+    tried = [o for s in [*alone, *together] if (o := search.stage.best_like(s)) is not None]
+    least = min(tried, key=_of, default=None)
+    if least is None or _of(least) >= TUNING.left_out_loss * _of(first):
+        return None
+    settings, step = least.record.settings, TUNING.gamma_step[best.kernel]
+    gammas = [settings.gamma * step, settings.gamma / step]
+    yield [
+        Trial(settings, gammas, [settings.ridge]),
+        Trial(settings, gammas[:1], [settings.ridge / 3]),
+    ]
+    found = search.stage.best_like(settings)
+    much = TUNING.much_without * _of(first)  # enough with any tails
+    surely = _of(least) <= much or least.is_surely_less(first, TUNING.sure_of_columns)
+    return found if surely else None
+
+
+def _of(outcome: Outcome) -> float:
+    return outcome.record.loss
+
+
+def _loss(search: SearchState, settings: Settings) -> float:
+    outcome = search.stage.best_like(settings)
+    return float("inf") if outcome is None else _of(outcome)
+
+
+def _trials(settings: list[Settings]) -> list[Trial]:
+    return [Trial(s, [s.gamma], [s.ridge]) for s in settings]
+
+
+def _without(search: SearchState, best: Settings, names: list[str]) -> Settings:
+    """Settings without columns of these names as well, in the scales that are known of others."""
+    other = replace(best, without=tuple(sorted({*best.without, *names})))
+    known = search.known_scales.get((best.treatment, best.kernel))
+    if known is not None:
+        search.known_scales[other.treatment, other.kernel] = known
+    return other
+
+
+# After rung 3, where a column has many labels.
+COLUMNS = Rung("columns", TUNING.last_rung_rows, (without_columns,), work=TUNING.last_rung_work)
