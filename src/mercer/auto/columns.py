@@ -1,4 +1,4 @@
-"""Rung of the automatic search that leaves out columns of labels without which it errs less."""
+"""Rung of the automatic search that leaves out labels without which a classifier errs less."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ __all__ = ["COLUMNS"]
 
 
 def without_columns(search: SearchState) -> Waves:
-    """The best settings without columns of many labels, which codes make as near as any other.
+    """The best settings without columns of many labels, each alone, then the best ones together.
 
-    Each is left out alone, then the two, three and more that lessen the loss most. Returns the
-    outcome that is surely less than that of all columns, or None.
+    Returns the outcome whose loss is surely less than that of all columns, or None.
     """
     if search.best is None or search.bench.goal.kind != "classes":
         return None
@@ -65,7 +64,7 @@ def _trials(settings: list[Settings]) -> list[Trial]:
 
 
 def _without(search: SearchState, best: Settings, names: list[str]) -> Settings:
-    """Settings without columns of these names as well, in the scales that are known of others."""
+    """Settings without columns of some names as well, in the scales that are known of others."""
     other = replace(best, without=tuple(sorted({*best.without, *names})))
     known = search.known_scales.get((best.treatment, best.kernel))
     if known is not None:

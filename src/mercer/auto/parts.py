@@ -84,7 +84,7 @@ class Split:
         return self._once(settings.treatment, lambda: self._selected(settings))
 
     def _whole(self, settings: Settings) -> tuple[Any, Any, NDArray, NDArray]:
-        """Treated rows of both sides, the names of their columns and of the inputs of these."""
+        """Treated rows of both sides, and the names of their columns and of the input of each."""
         treatment = replace(settings, without=()).treatment
         found: tuple[Any, Any, NDArray, NDArray]
         found = self._once(treatment, lambda: self._prepared(*treatment[:4]))
@@ -102,19 +102,21 @@ class Split:
         """
         if sparse.issparse(self.table):
             return []
-        inputs = self._whole(settings)[3]
-        inputs = inputs[~np.isin(inputs, settings.without)]
-        scaled_apart = replace(settings, turned=False)
-        fitted, _ = self.scaled(scaled_apart, len(self.fitted))
-        spread = {name: float(fitted[:, inputs == name].std(axis=0).sum()) for name in set(inputs)}
         columns, most = self.columns()[0], TablePreparer().max_labels
         many = [
-            name
+            str(columns.names[place])
             for place, labels in columns.labels.items()
-            if (name := str(columns.names[place])) in spread and len(np.unique(labels.codes)) > most
+            if len(np.unique(labels.codes)) > most
         ]
-        many.sort(key=lambda name: -spread[name])
-        return many[1:] if len(many) == len(spread) else many
+        if not many:
+            return []
+        inputs = self._whole(settings)[3]
+        inputs = inputs[~np.isin(inputs, settings.without)]
+        plain = replace(settings, turned=False)
+        counts = self.rows(plain)[0].std(axis=0) * self.scales(plain)
+        shares = {name: float(counts[inputs == name].sum()) for name in set(inputs)}
+        many = sorted((name for name in many if name in shares), key=lambda name: -shares[name])
+        return many[1:] if len(many) == len(shares) else many
 
     def prepare(self, settings: Settings) -> None:
         """Treat rows and learn scales ahead of their first use."""
@@ -222,18 +224,18 @@ class Split:
             target=self.kind,
             random_state=np.random.default_rng(self.key),
         )
-        y, names = self.y[self.fitted], None
+        y = self.y[self.fitted]
         if sparse.issparse(self.table):
             fitted = preparer.fit_transform(rows_of(self.table, self.fitted), y)
             held = preparer.transform(rows_of(self.table, self.held))
-        else:
-            columns = self.columns()
-            rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
-            fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
-            names = columns[0].names
-        made = preparer.get_feature_names_out(names)
-        inputs = np.array(preparer._names() if names is None else names, dtype=str)
-        return _short(fitted), _short(held), made, inputs[preparer.origins_]
+            names = preparer.get_feature_names_out()
+            return _short(fitted), _short(held), names, names
+        columns = self.columns()
+        rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
+        fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
+        inputs = np.array(list(map(str, columns[0].names)))[preparer.origins_]
+        names = preparer.get_feature_names_out(columns[0].names)
+        return _short(fitted), _short(held), names, inputs
 
     def columns(self) -> tuple[TableColumns, TableColumns]:
         """The columns of the rows of both sides, read once for all treatments."""

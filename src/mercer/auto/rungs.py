@@ -347,9 +347,7 @@ def _rescaled(search: SearchState, settings: Settings) -> Waves:
     others = list(rescaled(standing.record.settings, _other_treatments(search)))
     yield [Trial(s, [s.gamma], [s.ridge]) for s in others]
     found = [search.stage.best_like(s) for s in others]
-    surely = [
-        o for o in found if o is not None and o.is_surely_less(standing, TUNING.sure_of_dense)
-    ]
+    surely = [o for o in found if o is not None and o.is_surely_less(standing)]
     return min(surely, key=lambda o: o.record.loss, default=None)
 
 
