@@ -34,6 +34,7 @@ from mercer.auto.deadline import Deadline
 from mercer.auto.final import FinalModel, PipelineBuilder
 from mercer.auto.fits import STEPS, fit_rows
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.leaks import warn_of_leaks
 from mercer.auto.leaves import Cut
 from mercer.auto.means import MeanModel, tree_count
@@ -200,13 +201,14 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     ) -> None:
         """Fit the final form without held-out rows, to measure its errors, and then to all rows."""
         recipe, n = self._recipe(search), len(y)
+        stages = form if isinstance(form, Landmarks) and form.n_stages > 1 else None
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
         limit = blas_threads(1 if form is None else None)
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
                 tol, shared = recipe.tol(search, form, n), None
-                if not isinstance(form, Cut) and has_time_twice(search, n, end):
+                if stages is None and not isinstance(form, Cut) and has_time_twice(search, n, end):
                     shared = recipe.shared_kernel(search, form, n)
                     if shared is None:
                         found = recipe.held_out(X, y, search, form, tol)
@@ -218,7 +220,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 deadline = [Deadline(end)] if np.isfinite(end) else []
                 told = (*deadline, *monitor.relays())
                 model = self.best_estimator_
-                fit_rows(model, X, y, search.goal, None, shared, told, recipe.known)
+                given = search.goal, None, shared, told, recipe.known, stages, key
+                found = fit_rows(model, X, y, *given)
+                if not search.goal.has_rule:  # else rows held out are not those of its rule
+                    self._measured(search, form, found, tol)
                 if shared is not None and shared.responses is not None:
                     tol = self._measured(search, form, (shared.rows, shared.responses), tol)
                     solver = self.kernel_machine_.solver

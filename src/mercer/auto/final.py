@@ -182,7 +182,8 @@ class PipelineBuilder:
         self, settings: Settings, n: int, form: int | Landmarks, tol: float, seed: int
     ) -> KernelMachine:
         map_ = feature_map(settings, form, self.key, self.n_jobs)
-        alpha = settings.ridge / n
+        of_stage = form.n_rows if isinstance(form, Landmarks) else None
+        alpha = settings.ridge / (of_stage or n)
         if isinstance(form, int):
             tol = min(tol, feature_tol(settings, self.target))
             return self.machine(map_, loss=self._loss(settings), scale=False, alpha=alpha, tol=tol)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.landmarks import Landmarks
 from mercer.auto.means import MeanModel
+from mercer.auto.stages import fit_in_stages
 from mercer.auto.targets import LogTargetRegressor
 from mercer.auto.trials import KnownScales
 from mercer.estimators.left_out_scales import LeftOutScaler, scales_by_name
@@ -36,6 +38,10 @@ class Fit:
     plan: FitPlan = _UNCALIBRATED
     callbacks: tuple[Any, ...] = ()  # of the machine, while it is fitted
     known_scales: KnownScales = field(default_factory=dict)  # of the search
+    stages: Landmarks | None = None  # of the machine, if it is fitted in several
+    key: int = 0  # seed of the rows of stages
+    # Rows that the stages hold out, and the responses (h, k) to them.
+    held: tuple[NDArray[np.int64], NDArray[np.float64]] | None = field(default=None, init=False)
     # Of a mean: a fitted preparer and its rows, for a next pipeline that begins with an equal one.
     _of_mean: bool = field(default=False, init=False)
     _preparer: TablePreparer | None = field(default=None, init=False)
@@ -48,6 +54,8 @@ class Fit:
         elif isinstance(estimator, MeanModel):
             self._of_mean = True
             estimator._fit_by(partial(self, X=X, y=y))
+        elif self.stages is not None:
+            self.held = fit_in_stages(self, estimator, X, y, self.stages, self.key)
         else:
             machine = estimator[-1]
             rows = self.treated(estimator, X, y)
@@ -56,6 +64,14 @@ class Fit:
                 fit_planned(machine, rows, y, self.weights, self.plan)
             finally:
                 machine.set_callbacks()  # they are no part of the model
+
+    def of_rows(self, rows: NDArray[np.int64]) -> Fit:
+        """The fit of some of the rows."""
+        weights, of_scaler, groups = (
+            None if values is None else values[rows]
+            for values in (self.weights, self.scaler_weights, self.groups)
+        )
+        return replace(self, weights=weights, scaler_weights=of_scaler, groups=groups)
 
     def treated(self, pipeline: Pipeline, X: Any, y: NDArray) -> Any:
         """Fit the preparer and the scaler of a pipeline; return their rows."""
@@ -90,10 +106,13 @@ def fit_rows(
     first_without: HeldOut | None = None,
     callbacks: tuple[Any, ...] = (),
     known_scales: KnownScales | None = None,
-) -> None:
+    stages: Landmarks | None = None,
+    key: int = 0,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Fit an estimator of pipelines to all rows or some, by their weights and groups.
 
-    Scales are not learned from rows that the first solution of the machine must not know.
+    Scales are not learned from rows that the first solution of the machine must not know. Returns
+    the rows that stages hold out and the responses to them, (h,) and (h, k), or None.
     """
     weights, groups = goal.weights, goal.groups
     if rows is not None:
@@ -104,4 +123,6 @@ def fit_rows(
         of_scaler = np.ones(len(y)) if weights is None else weights.copy()
         of_scaler[first_without.rows] = 0.0
     plan = replace(_UNCALIBRATED, first_without=first_without)
-    Fit(weights, of_scaler, groups, plan, callbacks, known_scales or {})(estimator, X, y)
+    fit = Fit(weights, of_scaler, groups, plan, callbacks, known_scales or {}, stages, key)
+    fit(estimator, X, y)
+    return fit.held

@@ -155,6 +155,18 @@ class Tuning:
     # n_rows × landmarks × inputs of the final fit: nine minutes. With half of it 2 000 000
     # generated rows got fewer landmarks than 200 000, and the error rose from .462 to .470.
     landmark_work: float = 6e11
+    # Rows of a stage, which has fewer landmarks per root of them, as landmarks cost by the cube:
+    # 200 000 generated rows at once, with 6700 landmarks, err as three stages of 4000.
+    stage_rows: tuple[int, int] = (65_000, 100_000)
+    stage_landmarks: float = 13.0
+    stages_per_part: float = 1.5  # stages for as many rows as one has
+    least_of_stages: int = 150_000  # rows from which there are stages
+    most_stages: int = 8
+    prepared_rows: int = 250_000  # rows from which columns and scales are learned
+    stage_held: int = 10_000  # rows that tell how far to go by a stage, or one of stage_share
+    stage_share: int = 20
+    stage_tol: float = 0.2  # residual of a stage but the first, relative to what is left over
+    stage_gain: float = 5e-4  # share of the held-out loss that a stage must gain
     landmark_memory: float = 0.25  # share of the available memory that their factors may take
     # Relative residual of the equations of landmarks: with .005 the errors of 100 000 and 400 000
     # generated rows fell by less than .0002.

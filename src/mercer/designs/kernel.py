@@ -18,6 +18,7 @@ from mercer._runtime.arrays import (
     row_chunks,
 )
 from mercer._runtime.devices import Device
+from mercer._runtime.pages import lent
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
@@ -426,7 +427,7 @@ class KernelMatrix(KernelColumns):
         if matrix is not None:
             self.matrix = matrix
             return
-        self.matrix = np.empty(self.shape, dtype=self.dtype)
+        self.matrix = lent(self.shape, self.dtype)
         if self._core is not None and len(self._core[2]) <= _FEW_INPUTS:
             for rows in self._chunks(self.shape[0], 0):  # cheaper to make than to transpose
                 self._fill(self.matrix[rows], self._left[rows], self._right[:])

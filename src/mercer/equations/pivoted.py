@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.linalg import lapack
 
+from mercer._runtime.pages import lent
 from mercer.designs import Dense, KernelColumns
 
 __all__ = ["pivoted_lower"]
@@ -44,7 +45,7 @@ class _Growing:
         self.left = np.array(matrix.diagonal(), dtype=np.float64)
         self.count = 0
         # Pages that no entry was written to take no memory.
-        self._numbers = np.empty(self.side**2)
+        self._numbers = lent((self.side**2,), np.float64)
         self._width = min(self.side, 2 * _BLOCK)
 
     def proposed(self, least: float) -> NDArray[np.int64]:

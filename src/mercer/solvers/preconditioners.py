@@ -15,6 +15,7 @@ from scipy import linalg
 
 from mercer._runtime.arrays import check_memory, row_chunks
 from mercer._runtime.device_arrays import device_of, on_host, placed
+from mercer._runtime.pages import lent
 from mercer.designs import Dense, KernelColumns
 from mercer.equations import spans_all_rows
 from mercer.equations.dense import upper_factor
@@ -203,7 +204,7 @@ class Restricted:
     def _factor(self, alpha: float) -> NDArray[np.float64]:
         """The lower factor of (1/p) T Tᵀ + alpha I, raised by its rounding."""
         factor, (r, p) = self._rows, self._rows.shape
-        inner = np.empty((r, r))
+        inner = lent((r, r), np.float64)
         if r >= _SINGLE and _factor_in_single(factor, alpha, inner):
             return inner
         for rows in row_chunks(r, 1.0, _STRIP):

@@ -1,0 +1,180 @@
+"""Machines that get their landmarks in stages, each for what the stages before it leave over."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import r2_score
+
+from mercer import AutoKernelClassifier, AutoKernelRegressor, KernelRegressor, persistence
+from mercer.auto import stages
+from mercer.auto.fits import Fit
+from mercer.auto.landmarks import Landmarks, landmarks_for
+from mercer.auto.rungs import LANDMARKS
+from mercer.auto.tuning import TUNING
+from mercer.explain import shapley_values
+
+
+@pytest.fixture
+def _small(monkeypatch):
+    """Limits of rows, so that tables of 3000 rows have stages of landmarks, and nothing else."""
+    small = {
+        "exact_rows": 1000,
+        "landmark_rows": 1500,
+        "trial_landmarks": 100,
+        "left_out_inputs": 0,
+    }
+    leaves = {"leaf_rows": (200, 300), "largest_leaf": 300, "trial_leaf_rows": 200}
+    of_stages = {
+        "least_of_stages": 2000,
+        "stage_rows": (900, 900),
+        "stage_landmarks": 5.0,
+        "landmark_gain": 9.0,
+    }
+    for name, value in (small | leaves | of_stages).items():
+        monkeypatch.setattr(TUNING, name, value)
+    monkeypatch.setattr("mercer.auto.course.LANDMARKS", replace(LANDMARKS, form=Landmarks(100)))
+
+
+def saddles(n, d=8):
+    """Products of neighbouring inputs, and noise."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, ::2] * X[:, 1::2]).sum(axis=1) + 0.3 * rng.normal(size=n)
+
+
+def test_many_rows_are_fitted_in_stages_of_as_many_rows(monkeypatch):
+    assert landmarks_for(100_000, 10) == Landmarks(landmarks_for(100_000, 10).count)
+    forms = [landmarks_for(n, 10) for n in (200_000, 400_000, 10**7)]
+    assert [form.n_stages for form in forms] == [5, 6, TUNING.most_stages]
+    assert [form.n_rows for form in forms] == [66_666, 100_000, 100_000]
+    assert forms[0].count < forms[1].count == forms[2].count
+    in_time = landmarks_for(10**7, 10, seconds_left=20.0, trial_seconds=1.0)
+    assert in_time.n_stages < TUNING.most_stages
+    assert in_time.count >= TUNING.trial_landmarks
+    monkeypatch.setattr("mercer.auto.landmarks.available_memory", lambda: 10**6)
+    assert landmarks_for(10**7, 10) is None
+
+
+def parts_of(y, form, classes=False):
+    held, order = stages._held_and_others(y, 3, classes)
+    return held, order, list(stages._parts(order, form))
+
+
+def test_stages_see_rows_that_no_other_one_sees_while_there_are_some():
+    y = np.zeros(2000)
+    held, order, parts = parts_of(y, Landmarks(5, 400, 6))
+    assert [len(part) for part in parts] == [400] * 6
+    np.testing.assert_array_equal(np.union1d(held, order), np.arange(2000))
+    assert len(np.unique(np.concatenate(parts[:4]))) == 1600
+    assert not np.isin(np.concatenate(parts), held).any()
+
+
+def test_the_first_stage_has_a_row_of_every_class():
+    y = np.repeat(np.arange(40), [1961] + [1] * 39)
+    _, _, parts = parts_of(y, Landmarks(5, 400, 2), classes=True)
+    assert set(y[parts[0]]) == set(range(40))
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_machine_is_the_sum_of_its_stages(monkeypatch, weighted):
+    fitted = []
+    add = stages._add
+    monkeypatch.setattr(
+        stages, "_add", lambda m, s, step: (fitted.append((s, step)), add(m, s, step))
+    )
+    X, y = saddles(3000)
+    weights = np.random.default_rng(0).uniform(0.5, 2, 3000) if weighted else None
+    model = AutoKernelRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    machine, rows = model.kernel_machine_, model.best_estimator_[:-1].transform(X[:50])
+    count = machine.feature_map.n_components
+    assert len(machine.feature_map_.landmarks_) == count * (1 + len(fitted))
+    assert fitted
+    assert all(0 < step <= 1 for _, step in fitted)
+    of_first = KernelRegressor(machine.feature_map, scale=False)
+    of_first.__dict__.update(vars(machine))
+    of_first.feature_map_ = fitted[0][0].feature_map_.__class__(**machine.feature_map.get_params())
+    of_first.feature_map_.__dict__.update(vars(machine.feature_map_))
+    of_first.feature_map_.landmarks_ = machine.feature_map_.landmarks_[:count]
+    of_first.map_coef_ = machine.map_coef_[:count]
+    of_first._intercept_ = machine._intercept_ - sum(step * s._intercept_ for s, step in fitted)
+    wanted = of_first.predict(rows) + sum(step * s.predict(rows) for s, step in fitted)
+    np.testing.assert_allclose(model.predict(X[:50]), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("_small")
+def test_stages_err_less_than_the_first_alone_and_held_out_rows_tell_by_how_much(monkeypatch):
+    (X, y), (new, y_new) = saddles(3000), saddles(1501)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    error = 1 - r2_score(y_new, model.predict(new))
+    assert 1 - model.validation_score_ == pytest.approx(error, rel=0.3)
+    assert model.n_validation_rows_ == 3000 // TUNING.stage_share
+    rows = model.held_out_["row"]
+    np.testing.assert_allclose(model.held_out_["predicted"], model.predict(X[rows]), atol=1e-4)
+    monkeypatch.setattr(stages, "_step", lambda *given: 0.0)
+    first = AutoKernelRegressor(random_state=0).fit(X, y)
+    mean = (new[:, ::2] * new[:, 1::2]).sum(axis=1)  # without the noise
+    errors = [np.mean((fitted.predict(new) - mean) ** 2) for fitted in (model, first)]
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.usefixtures("_small")
+def test_files_and_explanations_are_those_of_one_machine(tmp_path):
+    X, y = saddles(3000)
+    model = AutoKernelRegressor(random_state=0).fit(X, np.exp(y / 4))
+    persistence.save(model, tmp_path / "model.skops")
+    loaded = persistence.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.predict(X[:9]), model.predict(X[:9]))
+    values = shapley_values(model, X[:3])
+    assert values.values.shape[1] == 8
+    assert model.predict_interval(X[:9]).shape == (9, 2)
+
+
+@pytest.mark.usefixtures("_small")
+def test_classes_of_tables_with_labels_have_stages_too():
+    X, y = saddles(3000)
+    table = pd.DataFrame(X).rename(columns=str).assign(shop=[f"s{k % 50}" for k in range(3000)])
+    labels = np.digitize(y, [-2.0, 2.0]).astype(object)
+    labels[5] = 7  # in one row alone
+    model = AutoKernelClassifier(random_state=0).fit(table, labels.astype(int))
+    assert list(model.classes_) == [0, 1, 2, 7]
+    count = model.kernel_machine_.feature_map.n_components
+    assert len(model.kernel_machine_.feature_map_.landmarks_) > count
+    assert model.predict_proba(table[:9]).sum(axis=1) == pytest.approx(1.0)
+    assert model.score(table, labels.astype(int)) > 0.6
+
+
+@pytest.mark.usefixtures("_small")
+def test_an_interruption_leaves_the_stages_before_it(monkeypatch):
+    made = stages._stage
+
+    def interrupted(machine, place):
+        if place == 2:
+            raise KeyboardInterrupt
+        return made(machine, place)
+
+    monkeypatch.setattr(stages, "_stage", interrupted)
+    X, y = saddles(3000)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert model.interrupted_
+    count = model.kernel_machine_.feature_map.n_components
+    assert len(model.kernel_machine_.feature_map_.landmarks_) == 2 * count
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.usefixtures("_small")
+def test_time_that_is_over_ends_them(monkeypatch):
+    monkeypatch.setattr(stages, "_is_late", lambda callbacks, seconds: True)
+    X, y = saddles(3000)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    count = model.kernel_machine_.feature_map.n_components
+    assert len(model.kernel_machine_.feature_map_.landmarks_) == 2 * count
+
+
+def test_a_fit_of_some_rows_has_their_weights_and_groups():
+    fit = Fit(np.arange(4.0), None, np.array([0, 0, 1, 1]), stages=Landmarks(3))
+    some = fit.of_rows(np.array([1, 3]))
+    np.testing.assert_array_equal(some.weights, [1.0, 3.0])
+    np.testing.assert_array_equal(some.groups, [0, 1])
