@@ -1,7 +1,8 @@
 """Fit of a machine of many landmarks by stages: each adds its own, for what the others leave over.
 
-A stage is fitted to rows that no other one sees, and held-out rows tell how far to go by it. Its
-kernel is given back before the next begins, so that time is linear in the rows, and memory bounded.
+A stage is fitted to rows that no other one sees while there are enough, and held-out rows tell how
+far to go by it. Its kernel is given back before the next begins, so that time is linear in the
+rows, and memory bounded.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ def fit_in_stages(
     machine.set_callbacks(*fit.callbacks)
     try:
         fit_planned(machine, table.rows(first), y[first], fit.of_rows(first).weights, fit.plan)
-        target, of_held = _targets(machine, y), table.rows(held)
+        target, of_held = _targets(machine, y[held]), table.rows(held)
         weights = None if fit.weights is None else fit.weights[held]
         responses = _responses(machine, of_held)
         for place, own in enumerate(parts, 1):
             start, rows, stage = time.perf_counter(), table.rows(own), _stage(machine, place)
-            lacking = target[own] - _responses(machine, rows)
+            lacking = _targets(machine, y[own]) - _responses(machine, rows)
             stage.set_callbacks(*fit.callbacks)
             y_of_stage = lacking[:, 0] if lacking.shape[1] == 1 else lacking
             fit_planned(stage, rows, y_of_stage, fit.of_rows(own).weights, fit.plan)
             answer = _responses(stage, of_held)
-            step = _step(answer, target[held] - responses, weights)
+            step = _step(answer, target - responses, weights)
             if step == 0.0:
                 break
             _add(machine, stage, step)

@@ -156,12 +156,13 @@ class Tuning:
     # generated rows got fewer landmarks than 200 000, and the error rose from .462 to .470.
     landmark_work: float = 6e11
     # Rows of a stage, which has fewer landmarks per root of them, as landmarks cost by the cube:
-    # 200 000 generated rows at once, with 6700 landmarks, err as three stages of 4000.
+    # 200 000 generated rows at once, with 6700 landmarks, err as seven stages of 66 000 rows with
+    # 3400 do, in four times their memory.
     stage_rows: tuple[int, int] = (65_000, 100_000)
     stage_landmarks: float = 13.0
-    stages_per_part: float = 1.5  # stages for as many rows as one has
+    stages_per_part: float = 2.2  # stages for as many rows as one has
     least_of_stages: int = 150_000  # rows from which there are stages
-    most_stages: int = 8
+    most_stages: int = 10
     prepared_rows: int = 250_000  # rows from which columns and scales are learned
     stage_held: int = 10_000  # rows that tell how far to go by a stage, or one of stage_share
     stage_share: int = 20
