@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,7 @@ _SOURCES = {
 _TARGETS = {"log": "of the target's logarithm", "log-odds": "of the classes' log odds"}
 _OF_TARGETS = {"log": ", logarithms", "log-odds": ", log odds"}
 _ROW, _MARGIN = 0.34, 1.2  # inches of a group, and of what is not groups
+_TITLE = 120  # letters of a line of the title
 _RAISED = 0.2  # of a group, by which its name stands above its marks
 _LINES = "#e3e3e3"
 _KNOWN = "AutoKernelClassifier or AutoKernelRegressor"
@@ -216,7 +218,7 @@ def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
     ImportanceDisplay(names, None, shares).plot(max_features=n_shown, ax=inputs)
     search.plot(max_groups=n_groups, ax=tried)
     title = f"{type(model).__name__}: {', '.join(_title(model.best_settings_))}"
-    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    figure.suptitle("\n".join(wrap(title, _TITLE)), fontsize=11, x=0.01, ha="left")
     return figure
 
 
