@@ -53,6 +53,8 @@ def test_many_rows_are_fitted_in_stages_of_as_many_rows(monkeypatch):
     in_time = landmarks_for(10**7, 10, seconds_left=20.0, trial_seconds=1.0)
     assert in_time.n_stages < TUNING.most_stages
     assert in_time.count >= TUNING.trial_landmarks
+    hardly = landmarks_for(10**7, 10, seconds_left=5.0, trial_seconds=1.0)
+    assert (hardly.n_rows, hardly.n_stages) == (100_000, 1)  # not all rows at once
     monkeypatch.setattr("mercer.auto.landmarks.available_memory", lambda: 10**6)
     assert landmarks_for(10**7, 10) is None
 

@@ -201,7 +201,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     ) -> None:
         """Fit the final form without held-out rows, to measure its errors, and then to all rows."""
         recipe, n = self._recipe(search), len(y)
-        stages = form if isinstance(form, Landmarks) and form.n_stages > 1 else None
+        stages = form if isinstance(form, Landmarks) and form.n_rows is not None else None
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
         limit = blas_threads(1 if form is None else None)
         try:

@@ -19,7 +19,7 @@ class Landmarks:
     """Number of rows in whose span a kernel machine lies, and the rows it is fitted to."""
 
     count: int  # of each stage
-    n_rows: int | None = None  # of each stage; None: all
+    n_rows: int | None = None  # of each stage; None: all, at once
     n_stages: int = 1
 
 
@@ -46,4 +46,4 @@ def landmarks_for(
         count = min(count, int(np.sqrt(TUNING.landmark_memory * available / _FACTORS)))
     if count < TUNING.trial_landmarks:
         return None
-    return Landmarks(count, n_rows, n_stages) if n_stages > 1 else Landmarks(count)
+    return Landmarks(count, n_rows, n_stages) if n_rows < n else Landmarks(count)

@@ -230,9 +230,9 @@ def form_in_words(form: int | Landmarks | Cut | None, n_pipelines: int, n: int) 
     if isinstance(form, int):
         return f"{form} random features of {n} rows"
     if isinstance(form, Landmarks):
-        if form.n_stages > 1:
-            n_fitted = form.n_stages * (form.n_rows or n)
-            return f"{form.n_stages} stages of {form.count} landmarks, of {n_fitted} of {n} rows"
+        if form.n_rows is not None:
+            several = f"{form.n_stages} stage{'s' * (form.n_stages > 1)}"
+            return f"{several} of {form.count} landmarks and {form.n_rows} of {n} rows"
         return f"{form.count} landmarks of {n} rows"
     mean = " in two pipelines, whose mean it is," if n_pipelines > 1 else ""
     return f"{form.n_trees} trees{mean} with leaves of up to {form.leaf_size} of {n} rows"

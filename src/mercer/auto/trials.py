@@ -39,9 +39,7 @@ __all__ = [
 
 # Scales of least left-out error by the names of columns, and their ridge, by treatment and kernel.
 KnownScales: TypeAlias = dict[tuple["Treatment", str], tuple[dict[str, float], float]]
-Treatment: TypeAlias = tuple[
-    str, int, str, bool, tuple[str, ...]
-]  # settings of the ``TablePreparer``
+Treatment: TypeAlias = tuple[str, int, str, bool, tuple[str, ...]]  # of the ``TablePreparer``
 
 METRICS = {
     "laplacian": "cityblock",
