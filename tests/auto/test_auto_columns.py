@@ -74,3 +74,13 @@ def test_other_tables_have_no_such_trials(kind):
         model = AutoKernelRegressor(random_state=0).fit(table, classes == "cat")
     assert "columns" not in model.search_results_["stage"]
     assert model.best_settings_["without"] == ()
+
+
+def test_callbacks_follow_all_stages_of_a_table_of_labels(capsys):
+    callback = pytest.importorskip("sklearn.callback")
+    table, classes = animals(1200)
+    model = AutoKernelClassifier(random_state=0).set_callbacks(callback.ProgressBar())
+    model.fit(table, classes)
+    shown = capsys.readouterr().out
+    for stage in ("rung 3 #2", "identities #3", "columns #4", "final fit #"):
+        assert f"AutoKernelClassifier - {stage}" in shown

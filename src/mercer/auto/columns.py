@@ -10,7 +10,7 @@ from mercer.auto.rungs import Rung, SearchState, Trial, Waves
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 
-__all__ = ["COLUMNS"]
+__all__ = ["COLUMNS", "candidates"]
 
 
 def without_columns(search: SearchState) -> Waves:
@@ -18,13 +18,9 @@ def without_columns(search: SearchState) -> Waves:
 
     Returns the outcome whose loss is surely less than that of all columns, or None.
     """
-    if search.best is None or search.bench.goal.kind != "classes":
+    if search.best is None:
         return None
-    part, best = search.bench.parts[0], search.best.settings
-    whole = part.whole if isinstance(part, LeafSplit) else part
-    names = whole.of_many_labels(best)[: TUNING.most_left_out]
-    if not names:
-        return None
+    best, names = search.best.settings, candidates(search)
     alone = [_without(search, best, [name]) for name in names]
     yield _trials([best, *alone])
     first = search.stage.best_like(best)
@@ -48,6 +44,15 @@ def without_columns(search: SearchState) -> Waves:
     much = TUNING.much_without * _of(first)  # enough with any tails
     surely = _of(least) <= much or least.is_surely_less(first, TUNING.sure_of_columns)
     return found if surely else None
+
+
+def candidates(search: SearchState) -> list[str]:
+    """Columns of many labels that a classifier may leave out, those that count most first."""
+    if search.best is None or search.bench.goal.kind != "classes":
+        return []
+    part = search.bench.parts[0]
+    whole = part.whole if isinstance(part, LeafSplit) else part
+    return whole.of_many_labels(search.best.settings)[: TUNING.most_left_out]
 
 
 def _of(outcome: Outcome) -> float:

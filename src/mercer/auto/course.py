@@ -14,7 +14,7 @@ from scipy import sparse
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.rows import FarRows
 from mercer.auto.bench import Evaluator
-from mercer.auto.columns import COLUMNS
+from mercer.auto.columns import COLUMNS, candidates
 from mercer.auto.final import FinalModel
 from mercer.auto.fine import FINE, VIEWS, fine_rows
 from mercer.auto.landmarks import Landmarks, landmarks_for
@@ -129,8 +129,7 @@ def on_all_rows(search: Search, n_inputs: int) -> None:
     search.climb(ALL_ROWS)
     if search.has_identities and not search.is_late():
         _where_values_repeat(search)
-    if not search.is_late():
-        _where_columns_mislead(search)
+    _where_columns_mislead(search)
     best = search.best
     if best is None or best.stage != search.stage.name or search.is_late():
         return
@@ -172,6 +171,8 @@ def _of_other_scales(search: Search, best: Record) -> list[Record]:
 
 def _where_columns_mislead(search: Search) -> None:
     """Try to leave out columns of many labels; else the choice stays as it was."""
+    if search.is_late() or not candidates(search):
+        return
     choice, stage = search.choice, search.stage
     [found] = search.climb(COLUMNS)
     if found is None:
@@ -232,8 +233,7 @@ def _where_rows_are_dense(search: Search, rivals: Sequence[Record]) -> None:
         if outcome is not None or rival is not rivals[0]:
             ahead = Choice(found.record, search.bench.held, found.responses)
     search.choice = ahead
-    if not search.is_late():
-        _where_columns_mislead(search)
+    _where_columns_mislead(search)
     search.bench = bench
 
 

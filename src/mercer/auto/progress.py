@@ -20,7 +20,7 @@ from mercer.auto.trials import Settings
 
 __all__ = ["Monitor", "Relay", "checked_verbose", "form_in_words"]
 
-_TASKS = 6  # of a fit, at most: five stages of the search, and the final fit
+_TASKS = 9  # of a fit, at most: eight stages of the search, and the final fit
 
 
 class Monitor:

@@ -79,7 +79,7 @@ class _Treated:
         self._steps = pipeline[:-1]
 
     def rows(self, own: NDArray[np.int64]) -> NDArray:
-        """Rows of these numbers."""
+        """Rows of some numbers."""
         places = np.searchsorted(self._known, own)
         is_known = self._known[np.minimum(places, len(self._known) - 1)] == own
         if is_known.all():
@@ -148,7 +148,7 @@ def _step(answer: NDArray, lacking: NDArray, weights: NDArray | None) -> float:
 def _add(machine: Any, stage: KernelRegressor, step: float) -> None:
     """Give a machine the landmarks of a stage, with so much of their coefficients.
 
-    These may be large and cancel, so that they are kept in float64.
+    Coefficients may be large and cancel, so that they are kept in float64.
     """
     map_, other = machine.feature_map_, stage.feature_map_
     landmarks = np.concatenate([map_.landmarks_, other.landmarks_])
