@@ -1,13 +1,11 @@
 """A machine in the span of landmarks stands for all rows where leaves lose too much."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from _landmarks import limit, saddles
 from mercer import AutoKernelClassifier, AutoKernelRegressor, KernelRegressor, LocalKernelRegressor
 from mercer.auto.landmarks import Landmarks, landmarks_for
-from mercer.auto.rungs import LANDMARKS
 from mercer.auto.trials import Settings, feature_map, feature_responses
 from mercer.auto.tuning import TUNING
 from mercer.kernels import Laplacian
@@ -15,19 +13,7 @@ from mercer.kernels import Laplacian
 
 @pytest.fixture
 def _small(monkeypatch):
-    """Limits of rows, so that tables of 3000 rows are large."""
-    small = {"exact_rows": 1000, "landmark_rows": 2000, "trial_landmarks": 400}
-    leaves = {"leaf_rows": (200, 300), "largest_leaf": 300, "trial_leaf_rows": 200}
-    for name, value in (small | leaves).items():
-        monkeypatch.setattr(TUNING, name, value)
-    monkeypatch.setattr("mercer.auto.course.LANDMARKS", replace(LANDMARKS, form=Landmarks(400)))
-
-
-def saddles(n, d=8):
-    """Products of neighbouring inputs, and noise: leaves see too few rows to tell them."""
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, d))
-    return X, (X[:, ::2] * X[:, 1::2]).sum(axis=1) + 0.3 * rng.normal(size=n)
+    limit(monkeypatch, 400)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,17 +1,15 @@
 """Machines that get their landmarks in stages, each for what the stages before it leave over."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import r2_score
 
+from _landmarks import limit, saddles
 from mercer import AutoKernelClassifier, AutoKernelRegressor, KernelRegressor, persistence
 from mercer.auto import stages
 from mercer.auto.fits import Fit
 from mercer.auto.landmarks import Landmarks, landmarks_for
-from mercer.auto.rungs import LANDMARKS
 from mercer.auto.tuning import TUNING
 from mercer.explain import shapley_values
 
@@ -19,29 +17,8 @@ from mercer.explain import shapley_values
 @pytest.fixture
 def _small(monkeypatch):
     """Limits of rows, so that tables of 3000 rows have stages of landmarks, and nothing else."""
-    small = {
-        "exact_rows": 1000,
-        "landmark_rows": 1500,
-        "trial_landmarks": 100,
-        "left_out_inputs": 0,
-    }
-    leaves = {"leaf_rows": (200, 300), "largest_leaf": 300, "trial_leaf_rows": 200}
-    of_stages = {
-        "least_of_stages": 2000,
-        "stage_rows": (900, 900),
-        "stage_landmarks": 5.0,
-        "landmark_gain": 9.0,
-    }
-    for name, value in (small | leaves | of_stages).items():
-        monkeypatch.setattr(TUNING, name, value)
-    monkeypatch.setattr("mercer.auto.course.LANDMARKS", replace(LANDMARKS, form=Landmarks(100)))
-
-
-def saddles(n, d=8):
-    """Products of neighbouring inputs, and noise."""
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, d))
-    return X, (X[:, ::2] * X[:, 1::2]).sum(axis=1) + 0.3 * rng.normal(size=n)
+    of_stages = {"least_of_stages": 2000, "stage_rows": (900, 900), "stage_landmarks": 5.0}
+    limit(monkeypatch, 100, landmark_rows=1500, left_out_inputs=0, landmark_gain=9.0, **of_stages)
 
 
 def test_many_rows_are_fitted_in_stages_of_as_many_rows(monkeypatch):
@@ -123,15 +100,28 @@ def test_stages_err_less_than_the_first_alone_and_held_out_rows_tell_by_how_much
 
 
 @pytest.mark.usefixtures("_small")
-def test_files_and_explanations_are_those_of_one_machine(tmp_path):
+def test_files_and_intervals_are_those_of_one_machine(tmp_path):
     X, y = saddles(3000)
     model = AutoKernelRegressor(random_state=0).fit(X, np.exp(y / 4))
     persistence.save(model, tmp_path / "model.skops")
     loaded = persistence.load(tmp_path / "model.skops")
     np.testing.assert_array_equal(loaded.predict(X[:9]), model.predict(X[:9]))
-    values = shapley_values(model, X[:3])
-    assert values.values.shape[1] == 8
     assert model.predict_interval(X[:9]).shape == (9, 2)
+
+
+@pytest.mark.usefixtures("_small")
+def test_contributions_and_onnx_add_up_to_the_predictions():
+    X, y = saddles(3000)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    explained = shapley_values(model, X[:3])
+    sums = explained.values.sum(axis=1).ravel() + np.ravel(explained.base_values)
+    np.testing.assert_allclose(sums, model.predict(X[:3]), atol=1e-9)
+    runtime = pytest.importorskip("onnxruntime")
+    from mercer import onnx
+
+    session = runtime.InferenceSession(onnx.to_onnx(model, X[:3]).SerializeToString())
+    [found] = session.run(None, {session.get_inputs()[0].name: X[:50]})
+    np.testing.assert_allclose(found.ravel(), model.predict(X[:50]), atol=1e-9)
 
 
 @pytest.mark.usefixtures("_small")

@@ -152,10 +152,9 @@ class Tuning:
     landmark_rows: int = 30_000  # rows that a trial fits, and least rows of a table to try them
     landmark_gain: float = 0.9  # share of the loss of leaves that landmarks must reach
     landmarks_per_root: float = 15.0  # landmarks of the final fit per root of its rows
-    # n_rows × landmarks × inputs of the final fit: nine minutes. With half of it 2 000 000
-    # generated rows got fewer landmarks than 200 000, and the error rose from .462 to .470.
+    # Rows × landmarks × inputs of a fit or a stage at most: many inputs get fewer landmarks.
     landmark_work: float = 6e11
-    # Rows of a stage, which has fewer landmarks per root of them, as landmarks cost by the cube:
+    # Rows of a stage. Landmarks cost by the cube, so that a stage has fewer per root of its rows:
     # 200 000 generated rows at once, with 6700 landmarks, err as seven stages of 66 000 rows with
     # 3400 do, in four times their memory.
     stage_rows: tuple[int, int] = (65_000, 100_000)

@@ -137,11 +137,11 @@ def _for_machines(problem: Problem) -> type[Solver]:
 
 
 def _has_ridge(problem: Problem) -> bool:
-    """Whether iterations for the machine of all rows are few; a device factorises quickly."""
+    """Whether iterations for a kernel machine are few; a device factorises quickly."""
     if problem.device is not None:
         return False
     kernel: Any = problem.design
-    ridge = kernel.shape[0] * problem.penalty.alpha
+    ridge = problem.n_rows * problem.penalty.alpha
     return bool(ridge >= _LEAST_RIDGE * np.mean(kernel.diagonal()))
 
 
