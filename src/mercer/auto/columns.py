@@ -26,8 +26,9 @@ def without_columns(search: SearchState) -> Waves:
     first = search.stage.best_like(best)
     if first is None:
         return None
-    losses = {name: _loss(search, s) for name, s in zip(names, alone, strict=True)}
-    gains = [name for name in sorted(names, key=losses.__getitem__) if losses[name] < _of(first)]
+    pairs = zip(names, map(search.stage.best_like, alone), strict=True)
+    losses = {name: _of(outcome) for name, outcome in pairs if outcome is not None}
+    gains = [name for name in sorted(losses, key=losses.__getitem__) if losses[name] < _of(first)]
     together = [_without(search, best, gains[:count]) for count in range(2, len(gains) + 1)]
     yield _trials(together)
     tried = [o for s in [*alone, *together] if (o := search.stage.best_like(s)) is not None]
@@ -57,11 +58,6 @@ def candidates(search: SearchState) -> list[str]:
 
 def _of(outcome: Outcome) -> float:
     return outcome.record.loss
-
-
-def _loss(search: SearchState, settings: Settings) -> float:
-    outcome = search.stage.best_like(settings)
-    return float("inf") if outcome is None else _of(outcome)
 
 
 def _trials(settings: list[Settings]) -> list[Trial]:

@@ -126,7 +126,9 @@ class KernelMachine(FeatureModel):
                     "feature_map='nystroem' takes it."
                 )
             return map_.set_params(whiten=False)
-        return choose_whitening(map_, self.solver, len(rows), is_ridge, loss, rows.are_here)
+        n_outputs = int(np.prod(np.shape(rows.target)[1:]))
+        given = len(rows), is_ridge, loss, rows.are_here, n_outputs
+        return choose_whitening(map_, self.solver, *given)
 
     def _fit_design(
         self, map_: maps.FeatureMap, rows: TrainingSample

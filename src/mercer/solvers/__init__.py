@@ -69,9 +69,10 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 _DIRECT_SIDE = 4000  # largest side that "auto" factorises: a few seconds and 128 MB
-# Landmarks, and rows for each, from which iterations take less time than the Gram matrix: 2000
-# landmarks of 76 000 rows took 3 s in place of 6, with equal errors.
-_SOME_LANDMARKS, _ROWS_PER_LANDMARK = 1000, 10
+# Landmarks, rows for each, and outputs up to which iterations take less time than eigenvectors or
+# a Gram matrix: 2000 landmarks of 76 000 rows took 3 s in place of 9, with equal errors, but 1024
+# of 15 000 rows of 26 classes 3.5 s in place of 1.8.
+_SOME_LANDMARKS, _ROWS_PER_LANDMARK, _FEW_OUTPUTS = 1000, 10, 3
 _MOST_LANDMARKS = 8000  # of conjugate gradients: the factors of more take longer than block descent
 _ALL_ROWS = 8000  # largest kernel matrix of all rows that "auto" factorises: it is computed once
 # Rows above which iterations are faster than the factor (1/7 of its time at 4000 rows, 1/50 at
@@ -97,11 +98,11 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
       product, as in a ``Lazy`` design; else conjugate gradients.
     - Kernel machines (``RKHSNorm``) get the direct solver if the matrix fits and there are up to
       2000 rows (8000 if the ridge n alpha is below 1e-4 times the mean of the kernel's diagonal) or
-      4000 landmarks. More rows, up to 8000 landmarks whose factors fit, and 1000 landmarks or more
-      of ten times as many rows get preconditioned conjugate gradients: with 30 000 rows and 4500
-      landmarks, block descent stops at the tolerance of estimators with 7 % more squared error on
-      held-out rows after the same time. More landmarks get block descent, which takes about as long
-      as the factors of the preconditioner alone.
+      4000 landmarks. More rows, up to 8000 landmarks whose factors fit, and more than 1000 of ten
+      times as many rows with up to three outputs get preconditioned conjugate gradients: with
+      30 000 rows and 4500 landmarks, block descent stops at the tolerance of estimators with 7 %
+      more squared error on held-out rows after the same time. More landmarks get block descent,
+      which takes about as long as the factors of the preconditioner alone.
     """
     if not problem.loss.smooth:
         return Smoothing(tol=tol, max_iter=max_iter)
@@ -132,8 +133,14 @@ def _for_machines(problem: Problem) -> type[Solver]:
         return BlockCoordinateDescent
     if n_landmarks > _DIRECT_SIDE:
         return ConjugateGradient
-    many_rows = n_landmarks >= _SOME_LANDMARKS and n >= _ROWS_PER_LANDMARK * n_landmarks
-    return ConjugateGradient if many_rows and _has_ridge(problem) else Cholesky
+    suits = suits_iterations(n, n_landmarks, problem.n_outputs)
+    return ConjugateGradient if suits and _has_ridge(problem) else Cholesky
+
+
+def suits_iterations(n: int, n_landmarks: int, n_outputs: int) -> bool:
+    """Whether iterations are quicker than a factor for so many landmarks of n rows."""
+    many = n_landmarks > _SOME_LANDMARKS and n >= _ROWS_PER_LANDMARK * n_landmarks
+    return many and n_outputs <= _FEW_OUTPUTS
 
 
 def _has_ridge(problem: Problem) -> bool:

@@ -16,9 +16,9 @@ from mercer.solvers.row_newton import suits_rows
 
 __all__ = ["choose_whitening", "with_function_norm"]
 
-# Landmarks up to which whitening saves time in total: eigenvectors take many times as long as a
-# Cholesky factor, and 2000 landmarks of 76 000 rows took 8.9 s with them and 5.8 s without.
-_WHITENED = 1000
+# Landmarks up to which whitening saves time in total: the eigenvectors take about ten times the
+# flops of a Cholesky factor.
+_WHITENED = 5000
 # Capabilities required by solvers of linear equations that use rows.
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 
@@ -30,12 +30,13 @@ def choose_whitening(
     is_ridge: bool,
     loss: Loss,
     rows_are_here: bool = True,
+    n_outputs: int = 1,
 ) -> FeatureMap:
     """A kernel against landmarks, whitened or not as it is quickest to solve for.
 
     ``map_`` is not fitted yet, and its settings are changed; ``solver`` is as the user gave it,
-    ``n_samples`` the rows to be fitted, which may be on other machines; ``is_ridge`` says whether
-    the penalty is the squared norm of the function.
+    ``n_samples`` the rows to be fitted, which may be on other machines, each with ``n_outputs``
+    targets; ``is_ridge`` says whether the penalty is the squared norm of the function.
     """
     if not isinstance(map_, maps.Nystroem):
         return map_
@@ -61,6 +62,12 @@ def choose_whitening(
     # which conjugate gradients, with their preconditioner, need no more passes of.
     available = available_memory()
     is_cached = available is None or 8.0 * n_samples * wanted <= available / 2
+    if (
+        solver == "auto"
+        and rows_are_here
+        and solvers.suits_iterations(n_samples, wanted, n_outputs)
+    ):
+        return map_.set_params(whiten=False)
     if min(n_samples, wanted) <= _WHITENED and (is_cached or solver not in ("auto", "cg")):
         return map_
     return map_.set_params(whiten=False)
