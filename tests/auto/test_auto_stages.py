@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import r2_score
 
 from _landmarks import limit, saddles
-from mercer import AutoKernelClassifier, AutoKernelRegressor, KernelRegressor, persistence
+from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
 from mercer.auto import stages
 from mercer.auto.fits import Fit
 from mercer.auto.landmarks import Landmarks, landmarks_for
@@ -58,29 +58,38 @@ def test_the_first_stage_has_a_row_of_every_class():
 
 @pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_machine_is_the_sum_of_its_stages(monkeypatch, weighted):
-    fitted = []
-    add = stages._add
-    monkeypatch.setattr(
-        stages, "_add", lambda m, s, step: (fitted.append((s, step)), add(m, s, step))
-    )
+def test_the_machine_is_the_sum_of_shares_of_its_stages(monkeypatch, weighted):
+    groups = []
+
+    def kept(answers, lacking, weights):
+        groups.append((answers, steps(answers, lacking, weights)))
+        return groups[-1][1]
+
+    steps = stages._steps
+    monkeypatch.setattr(stages, "_steps", kept)
     X, y = saddles(3000)
     weights = np.random.default_rng(0).uniform(0.5, 2, 3000) if weighted else None
     model = AutoKernelRegressor(random_state=0).fit(X, y, sample_weight=weights)
-    machine, rows = model.kernel_machine_, model.best_estimator_[:-1].transform(X[:50])
-    count = machine.feature_map.n_components
-    assert len(machine.feature_map_.landmarks_) == count * (1 + len(fitted))
-    assert fitted
-    assert all(0 < step <= 1 for _, step in fitted)
-    of_first = KernelRegressor(machine.feature_map, scale=False)
-    of_first.__dict__.update(vars(machine))
-    of_first.feature_map_ = fitted[0][0].feature_map_.__class__(**machine.feature_map.get_params())
-    of_first.feature_map_.__dict__.update(vars(machine.feature_map_))
-    of_first.feature_map_.landmarks_ = machine.feature_map_.landmarks_[:count]
-    of_first.map_coef_ = machine.map_coef_[:count]
-    of_first._intercept_ = machine._intercept_ - sum(step * s._intercept_ for s, step in fitted)
-    wanted = of_first.predict(rows) + sum(step * s.predict(rows) for s, step in fitted)
-    np.testing.assert_allclose(model.predict(X[:50]), wanted, rtol=1e-4, atol=1e-4)
+    machine = model.kernel_machine_
+    assert [len(shares) for _, shares in groups[:2]] == [TUNING.stages_at_once] * 2
+    assert all(0 <= share <= 1.1 for _, shares in groups for share in shares)
+    added = 1 + sum(np.count_nonzero(shares) for _, shares in groups) - bool(groups[0][1][0])
+    assert len(machine.feature_map_.landmarks_) == added * machine.feature_map.n_components
+    wanted = sum(np.tensordot(shares, answers, 1) for answers, shares in groups).ravel()
+    rows = np.sort(model.held_out_["row"])
+    np.testing.assert_allclose(model.predict(X[rows]), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_shares_are_those_of_least_squares_by_weights():
+    rng = np.random.default_rng(0)
+    answers, weights = rng.normal(size=(2, 400, 3)), rng.uniform(0.5, 2, 400)
+    lacking = 0.7 * answers[0] + 0.4 * answers[1] + 0.1 * rng.normal(size=(400, 3))
+    roots = np.sqrt(weights)[:, None]
+    columns = [(roots * answer).ravel() for answer in answers]
+    wanted = np.linalg.lstsq(np.stack(columns, axis=1), (roots * lacking).ravel())[0]
+    np.testing.assert_allclose(stages._steps(answers, lacking, weights), wanted, rtol=1e-10)
+    np.testing.assert_array_equal(stages._steps(answers, -lacking, None), 0.0)
+    np.testing.assert_array_equal(stages._steps(answers, 0.0 * lacking, None), 0.0)
 
 
 @pytest.mark.usefixtures("_small")
@@ -92,7 +101,7 @@ def test_stages_err_less_than_the_first_alone_and_held_out_rows_tell_by_how_much
     assert model.n_validation_rows_ == 3000 // TUNING.stage_share
     rows = model.held_out_["row"]
     np.testing.assert_allclose(model.held_out_["predicted"], model.predict(X[rows]), atol=1e-4)
-    monkeypatch.setattr(stages, "_step", lambda *given: 0.0)
+    monkeypatch.setattr(TUNING, "most_stages", 1)
     first = AutoKernelRegressor(random_state=0).fit(X, y)
     mean = (new[:, ::2] * new[:, 1::2]).sum(axis=1)  # without the noise
     errors = [np.mean((fitted.predict(new) - mean) ** 2) for fitted in (model, first)]

@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from _landmarks import limit, saddles
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
 from mercer.auto.tuning import TUNING
 from mercer.distributed import Here, Shard
 from mercer.distributed.automatic import fit_automatic
 from mercer.distributed.tables import FarTable
-from mercer.maps import ExactKernel
+from mercer.maps import ExactKernel, Nystroem
 
 N, EDGES = 1400, (0, 100, 100, 700, 1400)
 
@@ -91,6 +92,19 @@ def test_logarithms_of_targets(table, leaves):
     remote = fit_automatic(AutoKernelRegressor(random_state=0), shards(X, y))
     assert remote.best_settings_["transform"] == "log"
     assert_same(local, remote, X)
+
+
+@pytest.mark.parametrize("least_of_stages", [2000, 10**6])
+def test_landmarks_at_once_and_in_stages(monkeypatch, least_of_stages):
+    stages = {"stage_rows": (900, 900), "stage_landmarks": 5.0, "least_of_stages": least_of_stages}
+    limit(monkeypatch, 100, landmark_rows=1500, left_out_inputs=0, landmark_gain=9.0, **stages)
+    numbers, y = saddles(3000)
+    X = pd.DataFrame(numbers, columns=list("abcdefgh"))
+    local = AutoKernelRegressor(random_state=0).fit(X, y)
+    edges = (0, 1000, 2999, 3000)
+    remote = fit_automatic(AutoKernelRegressor(random_state=0), shards(X, y, edges=edges))
+    assert isinstance(remote.kernel_machine_.feature_map, Nystroem)
+    assert_same(local, remote, X[:50])
 
 
 def test_the_exact_machine_of_few_rows(table):

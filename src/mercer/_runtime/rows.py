@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
 
@@ -48,6 +48,10 @@ class FarRows:
 
     def taken(self, rows: NDArray[np.int64]) -> FarRows:
         """Some of the rows, in increasing order, which stay where they are."""
+        raise NotImplementedError
+
+    def results(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """``work(*task)`` of every task, each called on one of the machines."""
         raise NotImplementedError
 
     def recoded(self, step: Callable[[NDArray], NDArray]) -> FarRows:

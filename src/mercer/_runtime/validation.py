@@ -298,6 +298,30 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
     return checked_weights(weights, n_rows)
 
 
+def check_offset(offset: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Numbers (n,) to add to responses, in float64, or None."""
+    if offset is None:
+        return None
+    checked: NDArray[np.float64] = check_array(
+        numbers(offset, "offset"), ensure_2d=False, dtype=np.float64, input_name="offset"
+    )
+    if checked.shape != (n_rows,):
+        raise ValueError(
+            f"offset must have a number for each of the {n_rows} rows of X; got an array of shape "
+            f"{checked.shape}."
+        )
+    return checked
+
+
+def plus_offset(values: NDArray, offset: Any, sign: float = 1.0) -> NDArray:
+    """Values (n, ...) plus the offset of their rows, if there is one, in their type."""
+    checked = check_offset(offset, len(values))
+    if checked is None:
+        return values
+    summed: NDArray = (values.T + (sign * checked).astype(values.dtype)).T
+    return summed
+
+
 def counted(weights: NDArray | None) -> NDArray | None:
     """Weights, scaled up to their effective number, (Σw)² / Σw², if their sum is below it."""
     if weights is None:

@@ -202,6 +202,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """Fit the final form without held-out rows, to measure its errors, and then to all rows."""
         recipe, n = self._recipe(search), len(y)
         stages = form if isinstance(form, Landmarks) and form.n_rows is not None else None
+        if isinstance(form, Landmarks) and stages is None and isinstance(X, FarRows):
+            X = rows_of(X, np.arange(n))  # so few that one machine takes them at once
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
         limit = blas_threads(1 if form is None else None)
         try:

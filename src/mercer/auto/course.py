@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.arrays import n_threads
-from mercer._runtime.rows import FarRows
 from mercer.auto.bench import Evaluator
 from mercer.auto.columns import COLUMNS, candidates
 from mercer.auto.final import FinalModel
@@ -71,7 +70,7 @@ def last_rungs(search: Search, X: Any, end: float) -> FinalModel:
     cut = cut_for(n, n_inputs)
     worth = on_leaves(search, cut)
     last = search.records[-1] if search.records else None
-    if worth * cut.leaf_size < TUNING.global_rows and not isinstance(X, FarRows):
+    if worth * cut.leaf_size < TUNING.global_rows:
         landmarks = on_landmarks(search, end)
         if landmarks is not None:
             return landmarks

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_X_y
 
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
-from mercer._runtime.validation import refuse_missing
+from mercer._runtime.validation import plus_offset, refuse_missing
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
@@ -110,7 +110,12 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     _are_positive_: Any = False  # () or (k,), True where no target of the fit was below 0
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        offset: Any = None,
     ) -> AutoKernelRegressor:
         """Choose the settings on held-out rows and fit the model to all rows.
 
@@ -126,6 +131,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             Group label per row, such as a patient; two groups or more. Held-out rows are whole
             groups: settings, scores, intervals and probabilities are then for groups that the fit
             has not seen.
+        offset : array of shape (n_samples,), default=None
+            Known parts of the targets, such as forecasts that the model corrects: it is fitted to y
+            less the offset, as are scores and held-out predictions.
 
         Returns
         -------
@@ -138,13 +146,14 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True, estimator=self
         )
         y = np.asarray(y, dtype=np.float64)
+        y = plus_offset(y, offset, sign=-1.0)
         _check_spread(y)
         X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
-        self._are_positive_ = np.asarray(y.min(axis=0) >= 0)
+        self._are_positive_ = np.asarray((y.min(axis=0) >= 0) & (offset is None))
         self._fit(X, y, Numbers(y.reshape(len(y), -1), weights, groups))
         return self
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Score of the predictions by ``scoring``, or R2 if that is None.
 
         Parameters
@@ -152,15 +161,19 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         X : frame, array or CSR of shape (n_samples, n_features)
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
+        offset : array of shape (n_samples,), default=None
+            Known parts of y, which the score is without.
 
         Returns
         -------
         float
             Greater is better.
         """
+        if offset is not None:
+            y = plus_offset(np.asarray(numbers(y, "y"), dtype=np.float64), offset, sign=-1.0)
         return self._score(X, y, sample_weight, super().score)
 
-    def predict(self, X: Any, quantiles: Any = None) -> NDArray:
+    def predict(self, X: Any, quantiles: Any = None, offset: Any = None) -> NDArray:
         """Predicted targets: means, or quantiles.
 
         A quantile is the prediction plus a quantile of the errors on held-out rows, relative to the
@@ -172,6 +185,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         X : frame, array or CSR of shape (n_samples, n_features)
         quantiles : array of shape (n_quantiles,), default=None
             Levels above 0 and below 1; 0.5 is the median. None returns means.
+        offset : array of shape (n_samples,), default=None
+            Known parts of the targets, as in ``fit``; None adds nothing.
 
         Returns
         -------
@@ -187,11 +202,12 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
                     "quantiles need errors on held-out rows, which an interrupted fit lacks; fit "
                     "the model again."
                 )
-            return self._at_scores(X, lambda spread: spread.quantiles(levels))
+            return plus_offset(self._at_scores(X, lambda spread: spread.quantiles(levels)), offset)
         predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
-        return at_least_0(predicted.astype(np.float64, copy=False), self._are_positive_)
+        predicted = at_least_0(predicted.astype(np.float64, copy=False), self._are_positive_)
+        return plus_offset(predicted, offset)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
+    def predict_interval(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray:
         """Prediction intervals that contain the target of a new row with a given probability.
 
         The ends are quantiles of the errors on held-out rows (split-conformal prediction),
@@ -209,6 +225,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         X : frame, array or CSR of shape (n_samples, n_features)
         coverage : float, default=0.9
             Probability that an interval contains the target, above 0 and below 1.
+        offset : array of shape (n_samples,), default=None
+            As for ``predict``.
 
         Returns
         -------
@@ -217,9 +235,10 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         """
         self._check_fitted()
         if self.conformal_.scores.ndim == 1 and "_errors_" in vars(self):
-            return self._at_scores(X, lambda spread: spread.ends(coverage))
+            return plus_offset(self._at_scores(X, lambda spread: spread.ends(coverage)), offset)
         reach = np.atleast_1d(self.conformal_.bound(coverage))
-        return self._at_scores(X, lambda spread: np.stack([-reach, reach]), even=True)
+        ends = self._at_scores(X, lambda spread: np.stack([-reach, reach]), even=True)
+        return plus_offset(ends, offset)
 
     def _at_scores(self, X: Any, found: Callable[[Spread], NDArray], even: bool = False) -> NDArray:
         """Targets (n, q) or (n, k, q) at scores (q, k) of their errors; ``even``: all sizes are 1.

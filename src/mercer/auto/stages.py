@@ -1,28 +1,33 @@
 """Fit of a machine of many landmarks by stages: each adds its own, for what the others leave over.
 
-A stage is fitted to rows that no other one sees while there are enough, and held-out rows tell how
-far to go by it. Its kernel is given back before the next begins, so that time is linear in the
-rows, and memory bounded.
+A stage is fitted to rows that no other one sees while there are enough. A few stages are fitted to
+the same rest, by machines of their own where there are some, and held-out rows tell how far to go
+by each. Its kernel is given back before the next begins, so that time is linear in the rows, and
+memory bounded.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from mercer._runtime.random import Slot, shuffled
+from mercer._runtime.rows import FarRows
 from mercer.auto.deadline import Deadline
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
 from mercer.estimators import KernelRegressor
-from mercer.estimators.plan import fit_planned
+from mercer.estimators.plan import FitPlan, fit_planned
 from mercer.estimators.targets import signs
 from mercer.preparation import rows_of
 
@@ -35,36 +40,70 @@ def fit_in_stages(
     """Fit a pipeline whose machine gets landmarks stage by stage.
 
     ``fit`` is a ``Fit`` of all rows. Returns the rows held out, and the responses (h, k) to them.
-    After an interruption the machine has the stages before it.
+    After an interruption the machine has the stages that were added before it.
     """
     machine = pipeline[-1]
-    held, order = _held_and_others(y, key, is_classifier(machine))
+    classes = np.unique(y) if is_classifier(machine) else None
+    held, order = _held_and_others(y, key, classes is not None)
     table = _Treated(fit, pipeline, X, y, order)
-    parts = _parts(order, form)
-    first = next(parts)
-    machine.set_callbacks(*fit.callbacks)
-    try:
-        fit_planned(machine, table.rows(first), y[first], fit.of_rows(first).weights, fit.plan)
-        target, of_held = _targets(machine, y[held]), table.rows(held)
-        weights = None if fit.weights is None else fit.weights[held]
-        responses = _responses(machine, of_held)
-        for place, own in enumerate(parts, 1):
-            start, rows, stage = time.perf_counter(), table.rows(own), _stage(machine, place)
-            lacking = _targets(machine, y[own]) - _responses(machine, rows)
-            stage.set_callbacks(*fit.callbacks)
-            y_of_stage = lacking[:, 0] if lacking.shape[1] == 1 else lacking
-            fit_planned(stage, rows, y_of_stage, fit.of_rows(own).weights, fit.plan)
-            answer = _responses(stage, of_held)
-            step = _step(answer, target - responses, weights)
-            if step == 0.0:
-                break
-            _add(machine, stage, step)
-            responses = responses + step * answer
-            if _is_late(fit.callbacks, time.perf_counter() - start):
-                break
-    finally:
-        machine.set_callbacks()  # they are no part of the model
+    target, of_held = _targets(y[held], classes), table.rows(held)
+    weights = None if fit.weights is None else fit.weights[held]
+    responses, parts = np.zeros_like(target), list(_parts(order, form))
+    for first in range(0, len(parts), TUNING.stages_at_once):
+        start, tasks = time.perf_counter(), []
+        for place, own in enumerate(parts[first : first + TUNING.stages_at_once], first):
+            stage, y_own = machine, y[own]
+            if place:
+                stage, y_own = _stage(machine, place), _targets(y_own, classes)
+            given = table.rows(own), y_own, fit.of_rows(own).weights, fit.plan
+            tasks.append((stage, machine if first else None, *given, of_held))
+        stages, answers = zip(*_all_fitted(X, tasks, fit.callbacks), strict=True)
+        steps = _steps(answers, target - responses, weights)
+        if first == 0:
+            machine = stages[0]
+            pipeline.steps[-1] = pipeline.steps[-1][0], machine
+            steps = steps if steps.any() else np.eye(len(steps))[0]
+            _scale(machine, steps[0])
+        elif not steps.any():
+            break
+        for place, (stage, step) in enumerate(zip(stages, steps, strict=True), first):
+            if place and step:
+                _add(machine, stage, step)
+        responses = responses + np.tensordot(steps, answers, 1)
+        if _is_late(fit.callbacks, time.perf_counter() - start):
+            break
     return held, responses
+
+
+def _all_fitted(table: Any, tasks: list[Any], callbacks: tuple[Any, ...]) -> list[Any]:
+    """Results of ``_fitted``, of far tables each made by one of the machines that have the rows."""
+    if isinstance(table, FarRows):
+        return table.results(_fitted, tasks)
+    return list(starmap(partial(_fitted, callbacks=callbacks), tasks))
+
+
+def _fitted(
+    stage: Any,
+    before: Any,
+    rows: NDArray,
+    y: NDArray,
+    weights: NDArray | None,
+    plan: FitPlan,
+    of_held: NDArray,
+    callbacks: tuple[Any, ...] = (),
+) -> tuple[Any, NDArray[np.float64]]:
+    """A stage, fitted to what the machine ``before`` it leaves over, and its held-out responses.
+
+    Without a machine before it, it is fitted to y.
+    """
+    if before is not None:
+        y = y - _responses(before, rows)
+    stage.set_callbacks(*callbacks)
+    try:
+        fit_planned(stage, rows, y[:, 0] if y.shape[1:] == (1,) else y, weights, plan)
+    finally:
+        stage.set_callbacks()  # they are no part of the model
+    return stage, _responses(stage, of_held)
 
 
 class _Treated:
@@ -120,11 +159,10 @@ def _stage(machine: Any, place: int) -> KernelRegressor:
     return KernelRegressor(map_, scale=False, solver=solver, **shared)
 
 
-def _targets(machine: Any, y: NDArray) -> NDArray[np.float64]:
+def _targets(y: NDArray, classes: NDArray | None) -> NDArray[np.float64]:
     """Responses (n, k) of a machine without error."""
-    if is_classifier(machine):
-        labels = np.searchsorted(machine.classes_, y)
-        y = signs(labels, len(machine.classes_))
+    if classes is not None:
+        y = signs(np.searchsorted(classes, y), len(classes))
     return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
 
@@ -134,15 +172,22 @@ def _responses(machine: Any, rows: Any) -> NDArray[np.float64]:
     return np.asarray(answer(rows), dtype=np.float64).reshape(rows.shape[0], -1)
 
 
-def _step(answer: NDArray, lacking: NDArray, weights: NDArray | None) -> float:
-    """Share of an answer, from 0 to 1, by which the held-out rows lack least; 0 if hardly less."""
-    counts = np.ones(len(answer)) if weights is None else weights
-    square, product = counts @ (answer * answer), counts @ (answer * lacking)
-    if not square.sum() > 0.0:
-        return 0.0
-    step = float(np.clip(product.sum() / square.sum(), 0.0, 1.0))
-    gain = step * (2.0 * product - step * square).sum()
-    return step if gain > TUNING.stage_gain * float((counts @ lacking**2).sum()) else 0.0
+def _steps(
+    answers: Sequence[NDArray], lacking: NDArray, weights: NDArray | None
+) -> NDArray[np.float64]:
+    """Shares of answers by which the held-out rows lack least; zeros if hardly less."""
+    roots = np.sqrt(np.ones(len(lacking)) if weights is None else weights)[:, None]
+    columns = np.stack([(roots * answer).ravel() for answer in answers], axis=1)
+    whole = (roots * lacking).ravel()
+    steps, left = nnls(columns, whole)
+    gained = 1.0 - (left / (np.linalg.norm(whole) or 1.0)) ** 2
+    return steps if gained > TUNING.stage_gain * len(steps) else np.zeros(len(steps))
+
+
+def _scale(machine: Any, step: float) -> None:
+    """Take so much of the coefficients of a machine, in float64 as of stages."""
+    machine.map_coef_ = step * machine.map_coef_.astype(np.float64)
+    machine._intercept_ = step * np.asarray(machine._intercept_)
 
 
 def _add(machine: Any, stage: KernelRegressor, step: float) -> None:

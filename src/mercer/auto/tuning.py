@@ -163,6 +163,7 @@ class Tuning:
     least_of_stages: int = 150_000  # rows from which there are stages
     most_stages: int = 10
     prepared_rows: int = 250_000  # rows from which columns and scales are learned
+    stages_at_once: int = 2  # fitted to the same rest
     stage_held: int = 10_000  # rows that tell how far to go by a stage, or one of stage_share
     stage_share: int = 20
     stage_tol: float = 0.2  # residual of a stage but the first, relative to what is left over

@@ -51,6 +51,8 @@ def _of_file(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> dict
         raise ValueError("--cv must be left out beside --checkpoint, which holds one fit.")
     rows = labelled(options.data, roles, options.task, options.out_of_core, raw=choice.automatic)
     rows.tell()
+    if rows.offset is not None and options.scoring is not None:
+        raise ValueError("--scoring must be left out beside --offset and --exposure.")
     scorer, judged = _judged(options, rows)
     choice = replace(choice, settings=choice.settings | judged)
     check_folds(rows, options.cv)
@@ -61,7 +63,7 @@ def _of_file(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> dict
         say(f"wrote {options.out}, the model as far as the fit was when it was interrupted")
     if interrupted:
         raise KeyboardInterrupt
-    summary |= {"seconds": seconds, **scored(rows.data, model, scorer)}
+    summary |= {"seconds": seconds, **scored(rows.data, model, scorer, rows.offset)}
     if options.report is not None:
         summary["report"] = _reported(rows, model, options.report, options.out)
     if options.cv is not None and not summary["interrupted"]:
@@ -168,7 +170,11 @@ def _fitted(
 
     data, settings = rows.data, choice.settings
     machine = _machine_for(data.task, choice)
-    named = {"sample_weight": ("--weights", rows.weights), "groups": ("--groups", rows.groups)}
+    named = {
+        "sample_weight": ("--weights", rows.weights),
+        "groups": ("--groups", rows.groups),
+        "offset": ("--offset and --exposure", rows.offset),
+    }
     more = {name: values for name, (_, values) in named.items() if values is not None}
     for name in more:
         if name not in signature(machine.fit).parameters:
@@ -260,6 +266,8 @@ def _written(
         "weights": roles.weights,
         "groups": roles.groups,
         "time": roles.time,
+        "offset": roles.offset,
+        "exposure": roles.exposure,
     }
     columns = {name: value for name, value in columns.items() if value is not None}
     scorer = getattr(model, "scoring", None)

@@ -65,6 +65,24 @@ class FitOptions:
             panel=DATA_PANEL,
         ),
     ] = None
+    offset: Annotated[
+        str | None,
+        _valued(
+            "NAME",
+            "Column of known parts of the responses, such as forecasts to correct; predictions "
+            "add it.",
+            panel=DATA_PANEL,
+        ),
+    ] = None
+    exposure: Annotated[
+        str | None,
+        _valued(
+            "NAME",
+            "Column of amounts that counts are in proportion to, such as days; needs --loss "
+            "poisson, tweedie or gamma.",
+            panel=DATA_PANEL,
+        ),
+    ] = None
     time: Annotated[
         str | None,
         _valued(
@@ -249,7 +267,12 @@ class FitOptions:
     def roles(self) -> Roles:
         """The columns that options name."""
         features, drop, ids = map(names_in, (self.features, self.drop, self.id_))
-        return Roles(self.target, features, drop, ids, self.weights, self.groups, self.time)
+        if self.offset is not None and self.exposure is not None:
+            raise ValueError("--exposure must be left out beside --offset.")
+        if self.exposure is not None and self.loss not in ("poisson", "tweedie", "gamma"):
+            raise ValueError("--exposure needs --loss poisson, tweedie or gamma.")
+        one = (self.target, features, drop, ids, self.weights, self.groups, self.time)
+        return Roles(*one, self.offset, self.exposure)
 
     @property
     def workers_option(self) -> str:
@@ -272,6 +295,8 @@ class FitOptions:
         needing = {
             "--sparse": self.sparse,
             "--groups": self.groups,
+            "--offset": self.offset,
+            "--exposure": self.exposure,
             "--time": self.time,
             "--class-weight": self.class_weight,
             "--positive": self.positive,

@@ -18,7 +18,7 @@ from mercer.cli.write import PREDICTIONS, Force, Output, check_outputs, write_co
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mercer.cli.rows import Pieces
+    from mercer.cli.rows import Piece, Pieces
     from mercer.persistence import SavedModel
 
 
@@ -125,17 +125,17 @@ class _Asked:
                 "mercer fit and no option that says how."
             )
 
-    def columns(self, model: Any, X: Any, predicted: NDArray) -> dict[str, Any]:
+    def columns(self, model: Any, piece: Piece, predicted: NDArray) -> dict[str, Any]:
         """The predictions and further outputs, by the names of columns."""
-        columns = _outputs("prediction", predicted)
+        X, beside, columns = piece.X, piece.beside, _outputs("prediction", predicted)
         if self.proba:
-            columns |= _by_label(model, "probability", model.predict_proba(X))
+            columns |= _by_label(model, "probability", model.predict_proba(X, **beside))
         if self.quantiles:
-            values = model.predict(X, quantiles=list(self.quantiles))
+            values = model.predict(X, quantiles=list(self.quantiles), **beside)
             for j, level in enumerate(self.quantiles):
                 columns |= _outputs(f"quantile_{level:g}", values[..., j])
         if self.coverage is not None:
-            columns |= _bounds(model, X, self.coverage)
+            columns |= _bounds(model, piece, self.coverage)
         return columns
 
 
@@ -164,8 +164,8 @@ def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[i
     def pieces() -> Iterator[dict[str, Any]]:
         nonlocal done
         for piece in rows.pieces:
-            predicted = _predicted(saved.model, piece.X, done)
-            columns = asked.columns(saved.model, piece.X, predicted)
+            predicted = _predicted(saved.model, piece, done)
+            columns = asked.columns(saved.model, piece, predicted)
             both = set(columns) & set(piece.ids)
             if both:
                 raise ValueError(f"--id must not name {both.pop()!r}, which predictions are called")
@@ -182,10 +182,10 @@ def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[i
     return done, running
 
 
-def _predicted(model: Any, X: Any, done: int) -> NDArray:
+def _predicted(model: Any, piece: Piece, done: int) -> NDArray:
     """Predictions of a piece of DATA that begins at row ``done``, which errors then say."""
     try:
-        predicted: NDArray = model.predict(X)
+        predicted: NDArray = model.predict(piece.X, **piece.beside)
     except ValueError as error:
         if done:
             said = str(error).rstrip(".")
@@ -207,11 +207,11 @@ def _by_label(model: Any, what: str, values: NDArray) -> dict[str, Any]:
     return {f"{what}_{label}": values[:, j] for j, label in enumerate(labels)}
 
 
-def _bounds(model: Any, X: Any, coverage: float) -> dict[str, Any]:
+def _bounds(model: Any, piece: Piece, coverage: float) -> dict[str, Any]:
     """Ends of intervals as columns, or for each class whether it belongs to the set."""
     if hasattr(model, "predict_set"):
-        return _by_label(model, "in_set", model.predict_set(X, coverage))
-    ends = model.predict_interval(X, coverage)
+        return _by_label(model, "in_set", model.predict_set(piece.X, coverage))
+    ends = model.predict_interval(piece.X, coverage, **piece.beside)
     if ends.ndim == 2:
         return {"low": ends[:, 0], "high": ends[:, 1]}
     return {

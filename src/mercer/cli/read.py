@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mercer.datasets.base import Dataset, Table
+
+_Beside: TypeAlias = "tuple[NDArray | None, NDArray | None, NDArray | None]"
 
 _LONG = 1000  # characters of a path that an error prints
 _ASKED = "task: {}, as asked"
@@ -31,6 +33,7 @@ class _Rows:
     table: Table
     weights: NDArray | None = None
     groups: NDArray | None = None
+    offset: NDArray | None = None
     n_left_out: int = 0  # rows whose target is missing
     is_raw: bool = False  # whether there is anything but numbers without gaps
     has_categories: bool = False  # true if the target is a column of categories
@@ -47,6 +50,7 @@ class Labelled:
     task_note: str
     weights: NDArray | None = None
     groups: NDArray | None = None
+    offset: NDArray | None = None
     n_left_out: int = 0  # rows whose target is missing
     is_raw: bool = False  # whether there is anything but numbers without gaps
 
@@ -99,6 +103,7 @@ def labelled(
         f"{note}, read as {form!r}" if form else note,
         rows.weights,
         rows.groups,
+        rows.offset,
         rows.n_left_out,
         rows.is_raw,
     )
@@ -243,11 +248,11 @@ def _read_file(path: Path, roles: Roles, out_of_core: bool, raw: bool) -> _Rows:
         raise no_target(str(path), file.names if file.named else None)
     if not _stays_in_file(path, out_of_core):
         return _read_rows(file, roles, raw)
-    weights, groups = _extra_columns(file, roles)
+    extra = _extra_columns(file, roles)
     inputs = roles.inputs(str(path), file.names, _target_name(file, roles.target))
     with waiting(f"reading {path} into files beside it"):
         table = datasets.memory_mapped(path, roles.target, columns=inputs)
-    return _Rows(table, weights, groups)
+    return _Rows(table, *extra)
 
 
 def floats(X: Any) -> Any:
@@ -330,8 +335,7 @@ def _read_rows(file: Any, roles: Roles, raw: bool) -> _Rows:
     named = (tuple(inputs), target) if file.named else (None, None)
     return _Rows(
         datasets.Table(X, y, *named),
-        weights=None if roles.weights is None else _weights(table, roles.weights),
-        groups=None if roles.groups is None else _groups(table, roles.groups),
+        **dict(zip(("weights", "groups", "offset"), _columns_beside(table, roles), strict=True)),
         n_left_out=left_out,
         is_raw=is_raw,
         has_categories=target is not None and _has_categories(table.schema, target),
@@ -355,16 +359,29 @@ def _target_name(file: Any, target: str | None) -> str | None:
     return None if at is None else file.names[at]
 
 
-def _extra_columns(file: Any, roles: Roles) -> tuple[NDArray | None, NDArray | None]:
-    """Weights and groups of a file whose rows stay there."""
+def _extra_columns(file: Any, roles: Roles) -> _Beside:
+    """Weights, groups and offset of a file whose rows stay there."""
     import pyarrow
 
-    named = [name for name in (roles.weights, roles.groups) if name is not None]
-    table = pyarrow.concat_tables(file.pieces(named)) if named else None
+    wanted = roles.weights, roles.groups, roles.offset, roles.exposure
+    named = [name for name in wanted if name is not None]
+    return _columns_beside(pyarrow.concat_tables(file.pieces(named)) if named else None, roles)
+
+
+def _columns_beside(table: Any, roles: Roles) -> _Beside:
+    """Weights, groups and offset of the rows of a table."""
     return (
-        None if roles.weights is None else _weights(table, roles.weights),
+        None if roles.weights is None else _amounts(table, roles.weights, "--weights"),
         None if roles.groups is None else _groups(table, roles.groups),
+        offset_of(table, roles.offset, roles.exposure),
     )
+
+
+def offset_of(table: Any, offset: str | None, exposure: str | None) -> NDArray | None:
+    """The offset of the rows of a table: a column, or the logarithms of one."""
+    if exposure is not None:
+        return np.log(_amounts(table, exposure, "--exposure"))
+    return None if offset is None else _amounts(table, offset, "--offset")
 
 
 def _inputs(file: Any, roles: Roles, target: str | None) -> list[str]:
@@ -413,8 +430,8 @@ def _are_numbers(table: Any, columns: Sequence[str]) -> bool:
     )
 
 
-def _weights(table: Any, name: str) -> NDArray:
-    """A column as weights of the rows."""
+def _amounts(table: Any, name: str, option: str) -> NDArray:
+    """A column of numbers that an option names, in the range that it needs."""
     from mercer.datasets import tables
     from mercer.datasets.arrow import is_number, is_text
 
@@ -423,13 +440,18 @@ def _weights(table: Any, name: str) -> NDArray:
     if is_text(column.type) and not column.null_count:
         values, _ = numbers_in(np.array(column.to_pylist(), dtype=str))
     if values.dtype.kind == "U":
-        raise ValueError(f"--weights must name a column of numbers; {name!r} holds {column.type}.")
+        raise ValueError(f"{option} must name a column of numbers; {name!r} holds {column.type}.")
     values = values.astype(np.float64)
-    bad = int((~(np.isfinite(values) & (values >= 0))).sum())
+    within, rule = {
+        "--weights": (values >= 0, " of at least 0"),
+        "--exposure": (values > 0, " above 0"),
+        "--offset": (values == values, ""),
+    }[option]
+    bad = int((~(np.isfinite(values) & within)).sum())
     if bad:
         raise ValueError(
-            f"--weights must name a column of finite numbers of at least 0; {name!r} holds others "
-            f"in {bad} rows."
+            f"{option} must name a column of finite numbers{rule}; {name!r} holds others in {bad} "
+            "rows."
         )
     return values
 

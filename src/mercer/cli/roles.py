@@ -19,6 +19,8 @@ class Roles:
     weights: str | None = None
     groups: str | None = None
     time: str | None = None  # orders the rows, and is an input, too
+    offset: str | None = None  # known parts of the responses
+    exposure: str | None = None  # whose logarithms are
 
     @property
     def others(self) -> dict[str, tuple[str, ...]]:
@@ -29,6 +31,8 @@ class Roles:
             "--id": self.ids,
             "--weights": () if self.weights is None else (self.weights,),
             "--groups": () if self.groups is None else (self.groups,),
+            "--offset": () if self.offset is None else (self.offset,),
+            "--exposure": () if self.exposure is None else (self.exposure,),
         }
         return {option: names for option, names in named.items() if names}
 

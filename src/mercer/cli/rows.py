@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.read import floats, is_file, near_file, numbers_in, table_of
+from mercer.cli.read import floats, is_file, near_file, numbers_in, offset_of, table_of
 from mercer.cli.roles import require
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ class Piece:
     X: Any
     y: NDArray | None = None  # NaN or None where it is missing
     ids: Mapping[str, Any] = field(default_factory=dict)  # columns of PyArrow
+    offset: NDArray | None = None
+
+    @property
+    def beside(self) -> dict[str, NDArray]:
+        """What ``predict`` takes beside X."""
+        return {} if self.offset is None else {"offset": self.offset}
 
 
 @dataclass
@@ -90,6 +96,11 @@ def _of_arrays(
 ) -> Pieces:
     if ids:
         raise ValueError(f"--id needs a file with names of columns; {text} is none.")
+    if _offset_names(saved):
+        raise ValueError(
+            f"DATA must be a file with the column {_offset_names(saved)[0]!r}, whose numbers the "
+            f"model adds to its own; {text} has no names of columns."
+        )
     _check_width(text, saved, X.shape[1])
     known = saved.feature_names
     if names is not None and known is not None and list(names) != known:
@@ -110,6 +121,8 @@ def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> 
         if not file.named:
             raise ValueError(f"--id needs names of columns; {text} has no header.")
         require(text, ids, file.names, "--id")
+    beside = _offset_names(saved)
+    require(text, beside, file.names)
     target = _target(saved, file)
     kinds, unused = _kinds(saved.model)
     if saved.feature_names is not None and file.named:
@@ -122,7 +135,8 @@ def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> 
             target = None
     if not unused:
         _check_width(text, saved, len(features))
-    wanted = list(dict.fromkeys([*features, *ids, *([] if target is None else [target])]))
+    named = [*features, *ids, *beside, *([] if target is None else [target])]
+    wanted = list(dict.fromkeys(named))
     names = features if saved.feature_names is None else saved.feature_names
     kind_of = dict(zip(names, kinds, strict=False))
     numbers = [name for name in features if kind_of.get(name) == "number"]
@@ -138,9 +152,16 @@ def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> 
         for table in tables:
             X = _inputs(saved, file.source, table, features)
             y = None if target is None else _known_target(saved, table.column(target), decimal)
-            yield Piece(X, y, {name: table.column(name) for name in ids})
+            offset = offset_of(table, saved.settings.get("offset"), saved.settings.get("exposure"))
+            yield Piece(X, y, {name: table.column(name) for name in ids}, offset)
 
     return Pieces(pieces(), file.n_rows)
+
+
+def _offset_names(saved: SavedModel) -> list[str]:
+    """The column of the offset that the model was fitted with, if any."""
+    named = (saved.settings.get(name) for name in ("offset", "exposure"))
+    return [name for name in named if name is not None]
 
 
 def _target(saved: SavedModel, file: Any) -> str | None:

@@ -252,10 +252,11 @@ def cross_validated(
             data=replace(data, X=rows_of(data.X, train), y=data.y[train]),
             weights=None if rows.weights is None else rows.weights[train],
             groups=None if rows.groups is None else rows.groups[train],
+            offset=None if rows.offset is None else rows.offset[train],
         )
         with waiting(f"cross-validation, fold {number} of {folds}"):
             model = fit(part)
-            scores.append(float(model.score(rows_of(data.X, test), data.y[test])))
+            scores.append(_score(model, rows_of(data.X, test), data.y[test], rows.offset, test))
     error = float(np.std(scores, ddof=1) / np.sqrt(len(scores)))
     return {
         "folds": folds,
@@ -263,6 +264,16 @@ def cross_validated(
         "mean": float(np.mean(scores)),
         "standard_error": error,
     }
+
+
+def _score(model: Any, X: Any, y: NDArray, offset: NDArray | None, rows: NDArray) -> float:
+    """The model's score of some rows; R2, or the share of right labels, of those with an offset."""
+    if offset is None:
+        return float(model.score(X, y))
+    from sklearn.metrics import accuracy_score, r2_score
+
+    score = accuracy_score if hasattr(model, "classes_") else r2_score
+    return float(score(y, model.predict(X, offset=offset[rows])))
 
 
 def rows_of(X: Any, rows: NDArray) -> Any:

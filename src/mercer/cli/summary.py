@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from mercer.cli.options import echo, say
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mercer.datasets.base import Dataset
 
 TRAINING_ROWS = "training rows (no test part: expect less on new rows)"
@@ -57,7 +59,9 @@ def default_score(task: str | None) -> str:
     return "accuracy" if task == "classification" else "r2"
 
 
-def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
+def scored(
+    data: Dataset, model: Any, scorer: Any = None, offset: NDArray | None = None
+) -> dict[str, Any]:
     """Scores on the test part, or else on the training rows, and which of them it was."""
     from sklearn.metrics import get_scorer
 
@@ -66,7 +70,8 @@ def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
     X, y, part = data.X_test, data.y_test, "test part"
     if X is None or y is None:
         X, y, part = data.X, data.y, TRAINING_ROWS
-    found = scores(data.task, y, model.predict(X))
+    beside = {} if offset is None else {"offset": offset}
+    found = scores(data.task, y, model.predict(X, **beside))
     named = default_score(data.task)
     if scorer is not None:
         named = scorer if isinstance(scorer, str) else scorer.name

@@ -13,11 +13,11 @@ __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
 _METHOD = """\
 The client receives the targets, the weights and the rows of the search, about 100 000, and searches
-as on one machine, with the same result; landmarks in place of leaves are not tried. Up to 50 000
-rows the model is the exact kernel machine, fitted by the client. Above, it is the mean of two local
-machines, whose leaves the workers solve; it stores all rows, in memory or in files if they do not
-fit. The treatment of the columns is fitted to at most 200 000 rows. Tables must be dense, with at
-most 2000 columns."""
+as on one machine, with the same result. Up to 50 000 rows the model is the exact kernel machine,
+fitted by the client. Above, it is a machine of landmarks, of which two workers at a time fit stages
+of at most 100 000 rows, or the mean of two local machines, whose leaves the workers solve; that
+stores all rows, in memory or in files if they do not fit. The treatment of the columns is fitted to
+at most 250 000 rows. Tables must be dense, with at most 2000 columns."""
 
 
 class _Automatic(DaskModel):
@@ -88,7 +88,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
         )
         self.client = client
 
-    def predict(self, X: Any, quantiles: Any = None) -> Any:
+    def predict(self, X: Any, quantiles: Any = None) -> Any:  # type: ignore[override]
         """Means, or quantiles, as of the local model, computed when they are asked for.
 
         Parameters
@@ -104,7 +104,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
         """
         return self._mapped("predict", X, quantiles=quantiles)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:  # type: ignore[override]
         """Intervals, as of the local model, computed when they are asked for.
 
         Parameters

@@ -52,7 +52,7 @@ class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignor
 
 @documented_as(estimators.KernelClassifier, _METHOD, ("selection_",), **REBUILT)
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
+class KernelClassifier(DaskClassifier, estimators.KernelClassifier):  # type: ignore[misc]
     """:class:`mercer.KernelClassifier`, fitted by the workers of a Dask cluster.
 
     Examples

@@ -23,10 +23,9 @@ def fit_automatic(
     """Fit an automatic model in place to the shards of an engine, and return it.
 
     Targets and weights come here, and of the table the rows that the search looks at, about a
-    hundred thousand: it ends with the settings of one machine, but for landmarks in place of
-    leaves, which it does not try. Leaves of the model of all rows are solved on the workers; the
-    exact machine of few rows is fitted here. ``callback`` is called after every few nodes of the
-    trees of the last fit; True stops it.
+    hundred thousand: it ends with the settings of one machine. Leaves of the model of all rows and
+    stages of landmarks are solved on the workers; the exact machine of few rows is fitted here.
+    ``callback`` is called after every few nodes of the trees of the last fit; True stops it.
 
     A ValueError, TypeError or MemoryError as of the model, for sparse rows, and for more than 2000
     columns.

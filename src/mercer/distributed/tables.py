@@ -107,6 +107,12 @@ class FarTable(FarRows):
         other.target_steps = self.target_steps
         return other
 
+    def results(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        arrays = {id(each): each for task in tasks for each in task if isinstance(each, np.ndarray)}
+        shared = {key: self.engine.share(array) for key, array in arrays.items()}
+        calls = [tuple(shared.get(id(each), each) for each in task) for task in tasks]
+        return self.engine.fetch([self.engine.once(work, *call) for call in calls])
+
     def recoded(self, step: Callable[[NDArray], NDArray]) -> FarTable:
         other = copy(self)
         other.target_steps = (*self.target_steps, step)

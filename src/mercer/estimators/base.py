@@ -20,7 +20,14 @@ from mercer._runtime.random import check_random_state
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import counted, flag, float_type, is_plain
+from mercer._runtime.validation import (
+    check_offset,
+    counted,
+    flag,
+    float_type,
+    is_plain,
+    plus_offset,
+)
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
 from mercer.estimators.plan import FitPlan
@@ -71,6 +78,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     _target_mean_: NDArray  # taken off the targets before the fit, and part of the intercept
     _fitted_by: ClassVar[str] = "map_coef_"
     _target_kind: ClassVar[type[Target]]
+    _takes_offset: ClassVar[bool] = False  # within the loss
 
     def __sklearn_tags__(self):
         tags, kind = super().__sklearn_tags__(), self._input_kind()
@@ -100,7 +108,13 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -111,22 +125,35 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         sample_weight : array of shape (n_samples,), default=None
             Non-negative; a weight of two is the same as a row given twice. Weights whose sum is
             below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
+        offset : array of shape (n_samples,), default=None
+            Known parts of the responses, which the model adds to its own: means of a forecast that
+            it corrects, or with a log link logarithms of exposures, such as the days of which y
+            counts events. Losses with a log link and, of two classes, "logistic" take it in
+            KernelRegressor and KernelClassifier with a Newton solver; other losses of numbers in
+            every regression.
 
         Returns
         -------
         self
         """
-        return self._fit_planned(X, y, sample_weight, FitPlan())
+        return self._fit_planned(X, y, sample_weight, FitPlan(), offset)
 
     @with_callbacks
     def _fit_planned(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, plan: FitPlan
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        plan: FitPlan,
+        offset: ArrayLike | None = None,
     ) -> Self:
         self._begin_fit()
         X, y, weights = self._target_kind.checked(self, X, y, sample_weight)
+        y, shift = self._target_kind.less_offset(self, y, check_offset(offset, len(y)))
         target = self._target_kind.learned(self, y, weights)
         given = rows_of_fit(X) if self._input_kind() == MATRIX else X
-        rows = TrainingSample(given, target.encoded(y, float_type(X)), counted(weights)).weighted()
+        encoded = target.encoded(y, float_type(X))
+        rows = TrainingSample(given, encoded, counted(weights), shift).weighted()
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:
@@ -250,6 +277,10 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return self._intercept_ - self.coef_ @ centre
 
     # -- prediction --------------------------------------------------------------------------
+
+    def _responses_with(self, X: Any, offset: Any) -> NDArray:
+        """Responses to every row, and its offset."""
+        return plus_offset(self._responses(X), offset)
 
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k), where the rows are."""

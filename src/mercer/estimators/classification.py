@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
+from sklearn.metrics import accuracy_score
 
 from mercer import losses
 from mercer._runtime.array_api import of_any_kind
@@ -102,35 +103,39 @@ class Classification(ClassifierMixin, FeatureModel):
         if "_probabilities_" in vars(self):  # absent after partial_fit or at_alpha
             check_probabilities(self, "_probabilities_")
 
-    def decision_function(self, X: Any) -> NDArray:
+    def decision_function(self, X: Any, offset: Any = None) -> NDArray:
         """Responses of the model: positive for the second of two classes, else one per class.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        offset : array of shape (n_samples,), default=None
+            Known parts of the responses, as in ``fit``; None adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self._responses(X)
+        return self._responses_with(X, offset)
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Any, offset: Any = None) -> NDArray:
         """Predicted labels: the class of the largest response; ties go to the first class.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        offset : array of shape (n_samples,), default=None
+            Known parts of the responses, as in ``fit``; None adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        responses = self._responses(X)  # first: it refuses an unfitted model
+        responses = self._responses_with(X, offset)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
 
     @_Calibrated
-    def predict_proba(self, X: Any) -> NDArray:
+    def predict_proba(self, X: Any, offset: Any = None) -> NDArray:
         """Probabilities of the classes.
 
         The losses "logistic" and "multinomial" define them. Responses of other losses are
@@ -141,12 +146,14 @@ class Classification(ClassifierMixin, FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        offset : array of shape (n_samples,), default=None
+            Known parts of the responses, as in ``fit``; None adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        responses = self._responses(X)  # of a model that is fitted
+        responses = self._responses_with(X, offset)  # of a model that is fitted
         if not self._loss_.has_proba:
             return self._probabilities_(on_host(responses))
         positive = self._loss_.proba(responses)
@@ -156,6 +163,24 @@ class Classification(ClassifierMixin, FeatureModel):
         # Where every one-vs-all probability underflows, the classes are equally likely.
         safe = np.where(total > 0, total, 1)
         return np.where(total > 0, positive / safe, 1 / positive.shape[1])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), default=None
+        offset : array of shape (n_samples,), default=None
+            As for ``predict``.
+
+        Returns
+        -------
+        float
+        """
+        predicted = self.predict(X, offset=offset)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
 @documented(MACHINES)

@@ -85,6 +85,7 @@ class KernelMachine(FeatureModel):
     path_: dict[str, NDArray] = field(init=False)
 
     _predicts_on_device: ClassVar[bool] = True
+    _takes_offset: ClassVar[bool] = True
 
     # -- fitting: the steps of ``_fit_rows`` in their order ----------------------------------------
 

@@ -55,7 +55,7 @@ class Posteriors(FeatureModel):
     _row_weights_: NDArray[np.float64] | None  # None for ones, and for maps that keep no rows
     _posterior_: dict[str, Any]  # of maps that keep no rows, if asked for
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, offset: Any = None) -> Any:
         """Predicted targets and, if wanted, standard deviations of new targets.
 
         Parameters
@@ -68,6 +68,8 @@ class Posteriors(FeatureModel):
             variance ``s2 * alpha_ * sum(w) / w_i``; the weights w are 1 unless given. The prior
             variance s2 is estimated from the leave-one-out errors of the training targets. The
             constant term counts as known.
+        offset : array of shape (n_samples,), default=None
+            Known parts of the responses, as in ``fit``; None adds nothing.
 
         Returns
         -------
@@ -84,10 +86,10 @@ class Posteriors(FeatureModel):
             With ``return_std``, before allocation, if a factor would not fit into memory.
         """
         if not flag(return_std, "return_std"):
-            return super().predict(X)
+            return super().predict(X, offset=offset)
         self._check_fitted()
         posterior, prior = self._posterior("return_std=True")
-        mean = super().predict(X)
+        mean = super().predict(X, offset=offset)
         variances = posterior.variances(self._checked(X), self._preprocessing.scaled)
         std = np.sqrt(np.multiply.outer(variances + self._noise, prior))
         return mean, std.astype(mean.dtype, copy=False)

@@ -18,6 +18,7 @@ from mercer._runtime.moments import Moments
 from mercer._runtime.rows import Data, PreparedRows, is_large, is_sparse, selected
 from mercer.designs import Design
 from mercer.losses import Loss
+from mercer.losses.offset import Offset
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.penalties import Penalty
 from mercer.problem import Problem
@@ -46,6 +47,7 @@ class TrainingSample:
     X: Any  # Data of shape (n, d), or texts
     target: NDArray  # (n,) or (n, k)
     weights: NDArray | None = None
+    offset: NDArray[np.float64] | None = None  # (n,), added to responses before the loss
 
     # Whether they are in this process: those of many machines offer sums alone.
     are_here: ClassVar[bool] = True
@@ -112,14 +114,21 @@ class TrainingSample:
 
     def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The problem of a design of the rows."""
+        loss = self.loss(loss)
         return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
+
+    def loss(self, loss: Loss) -> Loss:
+        """A loss of responses without the offset of the rows."""
+        return loss if self.offset is None else Offset(loss, self.offset)
 
     def taken(self, rows: NDArray) -> TrainingSample:
         """Some rows, by index or by a mask; large X are read later."""
         if np.asarray(rows).dtype == bool:
             rows = np.flatnonzero(rows)
-        weights = None if self.weights is None else self.weights[rows]
-        return TrainingSample(selected(self.X, rows), self.target[rows], weights)
+        weights, offset = (
+            None if values is None else values[rows] for values in (self.weights, self.offset)
+        )
+        return TrainingSample(selected(self.X, rows), self.target[rows], weights, offset)
 
     def weighted(self) -> TrainingSample:
         """The rows whose weight is not 0: such a weight is the same as not being there."""

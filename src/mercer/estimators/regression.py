@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 
 from mercer._runtime.validation import flag
 from mercer.estimators._documentation import MACHINES, documented
@@ -22,7 +23,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
 
     _target_kind = NumericTarget
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, offset: Any = None) -> Any:
         """Predicted targets: means, or quantiles or expectiles with a loss of that name.
 
         Parameters
@@ -31,6 +32,8 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         return_std : bool, default=False
             True raises an error: only KernelRegressor and LocalKernelRegressor have standard
             deviations.
+        offset : array of shape (n_samples,), default=None
+            Known parts of the responses, as in ``fit``; None adds nothing.
 
         Returns
         -------
@@ -52,8 +55,27 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
                 "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
                 f"{type(self).__name__} has no standard deviations."
             )
-        responses = self._responses(X)  # first: it refuses an unfitted model
+        responses = self._responses_with(X, offset)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """R2 of the predictions.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), default=None
+        offset : array of shape (n_samples,), default=None
+            As for ``predict``.
+
+        Returns
+        -------
+        float
+            At most 1; the mean over outputs.
+        """
+        predicted = self.predict(X, offset=offset)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 
 @documented(MACHINES | POSTERIOR)

@@ -72,6 +72,19 @@ class NumericTarget:
         return X, y, check_weights(sample_weight, X)
 
     @classmethod
+    def less_offset(
+        cls, model: Any, y: NDArray, offset: NDArray | None
+    ) -> tuple[NDArray, NDArray | None]:
+        """Targets without the offset, and the offset that the loss has to add to responses."""
+        if offset is None:
+            return y, None
+        loss = cls.loss_of(model)
+        if loss.link == "identity":  # the loss depends on y - u alone
+            return (np.asarray(y, dtype=np.float64).T - offset).T, None
+        _refuse_offset(model, loss, model._takes_offset)
+        return y, offset
+
+    @classmethod
     def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> NumericTarget:
         """The target of an unfitted model and all its y."""
         loss = cls.loss_of(model)
@@ -179,6 +192,17 @@ class ClassTarget:
         check_classification_targets(y)
         return X, y, class_weights(model.class_weight, sample_weight, X, y)
 
+    @staticmethod
+    def less_offset(
+        model: Any, y: NDArray, offset: NDArray | None
+    ) -> tuple[NDArray, NDArray | None]:
+        """The labels, and the offset that the loss has to add to responses."""
+        if offset is not None:
+            loss = losses.get(model.loss)
+            two = loss.has_proba and len(coded(y)[0]) == 2
+            _refuse_offset(model, loss, model._takes_offset and two)
+        return y, offset
+
     @classmethod
     def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> ClassTarget:
         """The target of an unfitted model and all its y."""
@@ -231,6 +255,16 @@ class ClassTarget:
 Target: TypeAlias = NumericTarget | ClassTarget
 
 
+def _refuse_offset(model: Any, loss: Loss, takes: bool) -> None:
+    """Raise where a model cannot add an offset to the responses within its loss."""
+    if not takes or getattr(model, "device", None) is not None:
+        raise ValueError(
+            f"offset must be None for loss {loss.name!r} of a {type(model).__name__}, of more than "
+            "two classes and on a device; a KernelRegressor with any loss and a KernelClassifier "
+            "with loss='logistic' take it on the processor."
+        )
+
+
 def _unit_of_widths(y: NDArray, weights: NDArray | None) -> float:
     """``unit_of_widths`` of all targets."""
     columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -263,7 +297,8 @@ def unit_of_widths(middles: NDArray, deviations: NDArray) -> float:
 
 def _mean_loss(loss: Loss, responses: NDArray, rows: Any) -> float:
     """Weighted mean loss of responses to some rows; losses of several outputs add up."""
-    values = loss.value(responses.astype(np.float64), rows.target.astype(np.float64))
+    loss, target = rows.loss(loss), rows.target.astype(np.float64)
+    values = loss.value(responses.astype(np.float64), target)
     values = values if values.ndim == 1 else values.sum(axis=1)
     return float(np.average(values, weights=rows.weights))
 

@@ -157,6 +157,15 @@ class Loss:
         """
         return 1.0
 
+    @property
+    def of_rows(self) -> bool:
+        """Whether it is another function for every row, so that some rows need ``among``."""
+        return False
+
+    def among(self, rows: Any) -> Loss:
+        """The loss of some of the rows."""
+        return self
+
     def scaled(self, unit: float) -> Loss:
         """The loss with ``unit`` times its width; itself where it has none."""
         if not self.residual:

@@ -53,7 +53,7 @@ def best_constant(
     ``loss.start``, the best one for classification and a quadratic loss; ``mean`` averages over
     rows with their weights.
     """
-    if loss.is_classification or loss.quadratic:
+    if (loss.is_classification or loss.quadratic) and not loss.of_rows:
         return start
     y = y.astype(np.float64, copy=False)
     best = np.asarray(start, dtype=np.float64)

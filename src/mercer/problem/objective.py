@@ -130,6 +130,7 @@ class Problem:
             "a penalty of linear gradient": self.penalty.linear,
             "a linear system": self.loss.quadratic and self.penalty.linear,
             "vectors of rows": True,
+            "a loss without an offset": not self.loss.of_rows,
         }
         return frozenset(name for name, offered in offers.items() if offered)
 
@@ -150,7 +151,10 @@ class Problem:
         kind = self.loss.starts_as
         known = self._facts.get("start of loss")
         if known is None or known[0] != kind:
-            self._facts["start of loss"] = known = kind, self.loss.start(self.y, self.row_mean)
+            start = self.loss.start(self.y, self.row_mean)
+            if self.loss.of_rows:  # which the start of the loss does not know
+                start = best_constant(self.loss, self.y, start, self.row_mean)
+            self._facts["start of loss"] = known = kind, start
         return known[1]
 
     def dot(self, a: NDArray, b: NDArray) -> NDArray[np.float64]:

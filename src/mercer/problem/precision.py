@@ -39,7 +39,8 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
     ``wide`` are ``sampled_rows`` with features in float64, which show the rounding of those in
     float32. The largest estimate over the outputs counts; it is 0 for targets that are all 0.
     """
-    design, y = problem.sample(sampled_rows(problem.n_rows))
+    rows = sampled_rows(problem.n_rows)
+    (design, y), loss = problem.sample(rows), problem.loss.among(rows)
     weights = problem.weights_of(theta)
     columns = np.abs(weights.reshape(len(weights), -1).astype(np.float64))
     largest = columns.max(axis=0, initial=0.0)  # squares may leave the range
@@ -55,7 +56,7 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
         noise = np.hypot(noise, eps * np.abs(theta[-1].astype(np.float64)))
     if problem.fit_intercept:
         responses = responses + theta[-1]
-    residuals = np.square(problem.loss.gradient(responses, y), dtype=np.float64)
+    residuals = np.square(loss.gradient(responses, y), dtype=np.float64)
     residuals = eps * np.sqrt(np.mean(residuals, axis=0)).reshape(-1)
     ridge = problem.n_rows * problem.penalty.alpha
     if ridge and isinstance(problem.penalty, RKHSNorm):

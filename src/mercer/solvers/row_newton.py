@@ -225,7 +225,8 @@ class RowNewton(Solver):
             return
         few, alpha = kernel.among(chosen), problem.penalty.alpha
         weights, norm = state.weights[chosen, 0], RKHSNorm(alpha, few)
-        sample = Problem(few, problem.y[chosen], problem.loss, norm, weights, problem.fit_intercept)
+        y, loss = problem.y[chosen], problem.loss.among(chosen)
+        sample = Problem(few, y, loss, norm, weights, problem.fit_intercept)
         solver = replace(self, tol=_OF_SAMPLE)
         start = solver.init(sample, sample.initial(), Clock(), RowKernel(sample, alpha))
         while start.optimality > _OF_SAMPLE and not start.stalled:

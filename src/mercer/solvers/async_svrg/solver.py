@@ -176,7 +176,9 @@ class AsyncSVRG(Solver):
     random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "async"
-    requires: ClassVar[frozenset[str]] = frozenset({"a loss of bounded curvature"})
+    requires: ClassVar[frozenset[str]] = frozenset(
+        {"a loss of bounded curvature", "a loss without an offset"}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -164,7 +164,7 @@ class CoordinateDescent(Solver):
     method: str = "auto"
 
     name: ClassVar[str] = "cd"
-    requires: ClassVar[frozenset[str]] = frozenset({"a smooth loss"})
+    requires: ClassVar[frozenset[str]] = frozenset({"a smooth loss", "a loss without an offset"})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,0 +1,149 @@
+"""Known parts of the responses: the same models as by other targets, weights or losses."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.model_selection import cross_val_score
+
+from mercer import (
+    KernelClassifier,
+    KernelRegressor,
+    LocalKernelRegressor,
+    SparseKernelRegressor,
+    losses,
+    persistence,
+)
+from mercer.losses.offset import Offset
+
+FIXED = {"scale": False, "gamma": 0.5, "random_state": 0, "tol": 1e-11, "max_iter": 5000}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 2))
+DAYS = RNG.uniform(0.2, 30.0, 200)
+COUNTS = RNG.poisson(DAYS * np.exp(np.sin(X[:, 0]))).astype(float)
+OFFSET = 2.0 * np.cos(X[:, 1])
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile"])
+@pytest.mark.parametrize(
+    "kind", [KernelRegressor, LocalKernelRegressor, SparseKernelRegressor], ids=lambda k: k.__name__
+)
+def test_losses_of_differences_see_targets_without_the_offset(kind, loss):
+    if loss != "squared" and kind is not KernelRegressor:
+        pytest.skip("other losses are those of kernel machines")
+    y = np.sin(X[:, 0]) + OFFSET
+    settings = {"loss": loss} if kind is KernelRegressor else {}
+    model = kind(random_state=0, **settings).fit(X, y, offset=OFFSET)
+    other = kind(random_state=0, **settings).fit(X, y - OFFSET)
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    np.testing.assert_allclose(model.predict(X, offset=OFFSET), other.predict(X) + OFFSET)
+    assert model.score(X, y, offset=OFFSET) > model.score(X, y) + 0.1
+
+
+@pytest.mark.parametrize("feature_map", ["exact", "nystroem", "fourier"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exposures_of_counts_are_weights_of_rates(feature_map, weighted):
+    weights = RNG.uniform(0.5, 2, 200) if weighted else np.ones(200)
+    alpha, settings = 1e-2, {"loss": "poisson", **FIXED, "n_components": 50}
+    if feature_map == "exact":
+        settings["n_components"] = None
+    model = KernelRegressor(feature_map, alpha=alpha, **settings)
+    model.fit(X, COUNTS, weights, offset=np.log(DAYS))
+    mean = np.average(DAYS, weights=weights)
+    rates = KernelRegressor(feature_map, alpha=alpha / mean, **settings)
+    rates.fit(X, COUNTS / DAYS, weights * DAYS)
+    np.testing.assert_allclose(model.predict(X), rates.predict(X), rtol=1e-8)
+    by_day = model.predict(X, offset=np.log(DAYS))
+    np.testing.assert_allclose(by_day, DAYS * model.predict(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("feature_map", ["exact", "fourier"])
+def test_an_equal_offset_of_all_rows_goes_into_the_intercept(feature_map):
+    labels, settings = COUNTS > 5, {"loss": "logistic", "alpha": 1e-3, **FIXED}
+    model = KernelClassifier(feature_map, **settings).fit(X, labels, offset=np.full(200, 3.0))
+    other = KernelClassifier(feature_map, **settings).fit(X, labels)
+    shifted = model.decision_function(X, offset=np.full(200, 3.0))
+    np.testing.assert_allclose(shifted, other.decision_function(X), atol=1e-7)
+    assert model.predict_proba(X, offset=OFFSET).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_the_gradient_of_the_objective_is_zero_at_responses_with_the_offset():
+    labels = RNG.uniform(size=200) < 1 / (1 + np.exp(-OFFSET - X[:, 0]))
+    settings = {name: value for name, value in FIXED.items() if name != "gamma"}
+    model = KernelClassifier("linear", loss="logistic", alpha=1e-3, **settings)
+    model.fit(X, labels, offset=OFFSET)
+    u = model.decision_function(X, offset=OFFSET)
+    slopes = 1 / (1 + np.exp(-u)) - labels
+    np.testing.assert_allclose(X.T @ slopes / 200 + 1e-3 * model.coef_, 0.0, atol=1e-9)
+    assert slopes.sum() == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("loss", [losses.Poisson(), losses.Gamma(), losses.Logistic()])
+def test_derivatives_and_conjugates_of_a_loss_with_an_offset(loss):
+    u, offset = RNG.normal(size=(9, 2)), RNG.normal(size=9)
+    y = np.where(u > 0, 1.0, -1.0) if loss.is_classification else RNG.uniform(1, 3, (9, 2))
+    shifted, eps = Offset(loss, offset), 1e-6
+    slope = (shifted.value(u + eps, y) - shifted.value(u - eps, y)) / (2 * eps)
+    np.testing.assert_allclose(shifted.gradient(u, y), slope, atol=1e-7)
+    bend = (shifted.gradient(u + eps, y) - shifted.gradient(u - eps, y)) / (2 * eps)
+    np.testing.assert_allclose(shifted.hessian(u, y), bend, atol=1e-6)
+    a = shifted.gradient(u, y)  # where Fenchel's inequality is an equality
+    np.testing.assert_allclose(shifted.conjugate(a, y), a * u - shifted.value(u, y), atol=1e-10)
+    few = shifted.among(slice(3, 5))
+    np.testing.assert_array_equal(few.value(u[3:5], y[3:5]), shifted.value(u, y)[3:5])
+
+
+def test_choices_by_held_out_rows_see_the_offset():
+    settings = {"loss": "poisson", "alphas": [1e-4, 1e-2, 1.0], "selection": "holdout"}
+    model = KernelRegressor("fourier", random_state=0, **settings)
+    model.fit(X, COUNTS, offset=np.log(DAYS))
+    rates = KernelRegressor("fourier", random_state=0, **settings)
+    rates.fit(X, COUNTS / DAYS, sample_weight=DAYS)
+    assert model.alpha_ == rates.alpha_ != 1e-4
+
+
+def test_offsets_are_routed_and_files_predict_with_them(tmp_path):
+    with config_context(enable_metadata_routing=True):
+        model = KernelRegressor(loss="poisson", random_state=0)
+        model.set_fit_request(offset=True).set_score_request(offset=True)
+        given = {"offset": np.log(DAYS)}
+        scores = cross_val_score(model, X, COUNTS, cv=3, params=given)
+    assert scores.mean() > 0.5
+    model = KernelRegressor(loss="poisson", random_state=0)
+    persistence.save(model.fit(X, COUNTS, offset=np.log(DAYS)), tmp_path / "m.skops")
+    loaded = persistence.load(tmp_path / "m.skops")
+    found = loaded.predict(X, offset=np.log(DAYS))
+    np.testing.assert_array_equal(found, model.predict(X, offset=np.log(DAYS)))
+
+
+def test_standard_deviations_do_not_know_of_the_offset():
+    model = KernelRegressor("exact").fit(X, COUNTS, offset=OFFSET)
+    mean, std = model.predict(X, return_std=True, offset=OFFSET)
+    plain, same = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, plain + OFFSET)
+    np.testing.assert_array_equal(std, same)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "offset", "words"),
+    [
+        (KernelRegressor(), COUNTS, OFFSET[:5], "offset must have a number for each of the 200"),
+        (KernelRegressor(), COUNTS, np.full(200, np.nan), "Input offset contains NaN"),
+        (KernelClassifier(), COUNTS > 5, OFFSET, "offset must be None for loss 'squared'"),
+        (
+            KernelClassifier(loss="logistic"),
+            np.arange(200) % 3,
+            OFFSET,
+            "offset must be None for loss 'logistic' of a KernelClassifier, of more than two",
+        ),
+        (SparseKernelRegressor(loss="poisson"), COUNTS, OFFSET, "offset must be None for loss"),
+        (
+            KernelRegressor("fourier", loss="poisson", penalty="l1"),
+            COUNTS,
+            OFFSET,
+            "CoordinateDescent needs a loss without an offset",
+        ),
+    ],
+)
+def test_refusals(model, y, offset, words):
+    with pytest.raises(ValueError, match=words):
+        model.fit(X, y, offset=offset)
