@@ -375,6 +375,7 @@ def test_capabilities_name_what_the_problem_offers(rng):
         "a penalty of linear gradient",
         "a linear system",
         "vectors of rows",
+        "a loss without an offset",
     }
     assert "a quadratic loss" not in make(Logistic(), rng).capabilities
     offers = make(Quantile(), rng).capabilities

@@ -208,7 +208,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         """A map with the settings that stand beside ``feature_map``, unfitted."""
         names = ("kernel", "gamma", "n_components", "random_state", "n_jobs")
         settings = self.get_params(deep=False)
-        return maps.get(feature_map, **{n: settings[n] for n in names if n in settings})
+        map_ = maps.get(feature_map, **{n: settings[n] for n in names if n in settings})
+        return map_.placed(vars(self).get("feature_names_in_"))
 
     @property
     def _target(self) -> Target:

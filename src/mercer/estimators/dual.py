@@ -250,7 +250,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
             return np.ascontiguousarray(X[:, rows])
         self.scaler_ = fit_scaler(X, weights, self.scale)
         scaled = Preprocessing(self.scaler_).scaled(X)
-        self.kernel_ = self._stated_kernel().resolve(scaled, sample_weight=weights)
+        self.kernel_ = self._placed_kernel().resolve(scaled, sample_weight=weights)
         return scaled
 
     def _solver(self) -> DualSolver:
@@ -300,6 +300,9 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         if kernel.takes_text:
             raise ValueError(f"kernel must be one of rows of numbers; got {kernel!r}.")
         return kernel
+
+    def _placed_kernel(self) -> kernels.Kernel:
+        return self._stated_kernel().placed(vars(self).get("feature_names_in_"))
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Matrix, NDArray]:
         flag(self.scale, "scale")

@@ -18,6 +18,7 @@ from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stati
 from mercer.kernels.combined import Scaled, Sum, Times
 from mercer.kernels.dots import Linear
 from mercer.kernels.ensembles import Perceptron, perceptron_constant
+from mercer.kernels.groups import On
 from mercer.kernels.product import Product
 from mercer.kernels.radial import Matern, RationalQuadratic
 from mercer.kernels.stationary import Cauchy, Exponential, Gaussian, Laplacian
@@ -34,6 +35,7 @@ __all__ = [
     "Matern",
     "NGram",
     "NotRepresentable",
+    "On",
     "Perceptron",
     "Product",
     "RationalQuadratic",

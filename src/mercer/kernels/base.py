@@ -166,7 +166,27 @@ class Kernel:
         """Write the matrix for checked X and Y into ``out``; Y is X where the caller passed one."""
         raise NotImplementedError
 
+    def placed(self, names: Any) -> Kernel:
+        """Return this kernel with positions for names of columns, given those of all columns."""
+        return self
+
     # The combinations live above this module, so they are met when they are asked for.
+
+    def on(self, columns: Any) -> Kernel:
+        """Return this kernel of some of the columns alone: :class:`mercer.kernels.On`.
+
+        Parameters
+        ----------
+        columns : sequence of int or str
+            Positions from 0 on, or names of columns of a data frame.
+
+        Returns
+        -------
+        On
+        """
+        from mercer.kernels.groups import On
+
+        return On(self, columns)
 
     def __add__(self, other: Any) -> Kernel:
         from mercer.kernels.combined import Sum

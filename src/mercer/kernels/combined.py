@@ -75,6 +75,9 @@ class Scaled(Kernel):
     def with_gamma(self, gamma: Gamma) -> Self:
         return replace(self, kernel=self.kernel.with_gamma(gamma))
 
+    def placed(self, names: Any) -> Self:
+        return replace(self, kernel=self.kernel.placed(names))
+
     def diag(self, X: Matrix) -> NDArray:
         return self.factor * self.kernel.diag(X)
 
@@ -117,6 +120,9 @@ class _Combined(Kernel):
 
     def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         return replace(self, parts=tuple(part.resolve(X, sample_weight) for part in self.parts))
+
+    def placed(self, names: Any) -> Self:
+        return replace(self, parts=tuple(part.placed(names) for part in self.parts))
 
     def diag(self, X: Matrix) -> NDArray:
         return reduce(self._join, (part.diag(X) for part in self.parts))
@@ -227,6 +233,17 @@ class Times(_Combined):
             for i, part in enumerate(self.parts)
         )
         return reduce(np.add, drawn)
+
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        columns = [column for part in self.parts for column in getattr(part, "columns", ("", ""))]
+        if len(set(columns)) < len(columns):
+            return super().widths(streams, n_inputs)
+        # No column is of two parts: a grid of all columns has the widths of each part in its own.
+        drawn = (
+            part.widths(self._part_streams(streams, i), n_inputs)
+            for i, part in enumerate(self.parts)
+        )
+        return reduce(np.minimum, drawn)
 
 
 def _checked_kernels(kernels: Iterable[Any], name: str) -> list[Kernel]:

@@ -390,7 +390,8 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _resolved_kernel(self, X: Data) -> kernels.Kernel:
         """The kernel this map stands for, with ``gamma`` in numbers for the data X."""
-        return self.stated_kernel().resolve(X)
+        kernel = self.stated_kernel().placed(vars(self).get("feature_names_in_"))
+        return kernel.resolve(X)
 
     def _drawn_key(self) -> int:
         return self._draws.key if self._is_settled() else key_from(self.random_state)

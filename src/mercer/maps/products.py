@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.kernels import Kernel, Linear, Scaled, Sum, Times
+from mercer.kernels import Kernel, Linear, On, Scaled, Sum, Times
 
 __all__ = [
     "Additive",
@@ -107,6 +107,10 @@ def _terms(kernel: Kernel) -> list[tuple[float, list[Any]]] | None:
             (float(np.prod([f for f, _ in chosen])), [k for _, kernels in chosen for k in kernels])
             for chosen in product(*parts)
         ]
+    if isinstance(kernel, On):
+        terms = _terms(kernel.kernel)
+        columns = kernel.columns
+        return terms and [(f, [k.on(columns) for k in kernels]) for f, kernels in terms]
     return [(1.0, [kernel])] if kernel.is_product else None
 
 

@@ -68,6 +68,12 @@ class StatesKernel(BaseEstimator):
         self._refuse_number("kernel", "a name, a Kernel or a function of (X, Y)")
         return kernels.get(self.kernel, self.gamma)
 
+    def placed(self, names: Any) -> Self:
+        """This map, or a copy whose kernel has positions for names of columns, of all columns."""
+        kernel = self.stated_kernel()
+        placed = None if kernel is None else kernel.placed(names)
+        return self if placed is None or placed == kernel else clone(self).state_kernel(placed)
+
     def state_kernel(self, kernel: kernels.Kernel) -> Self:
         """Name ``kernel``, of the kind that the settings name, in the settings."""
         if "kernel" in self.get_params(deep=False):

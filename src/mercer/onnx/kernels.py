@@ -13,6 +13,7 @@ from mercer import kernels
 from mercer.kernels.base import Stationary
 from mercer.kernels.combined import Scaled, Sum, Times
 from mercer.kernels.dots import Linear
+from mercer.kernels.groups import On
 from mercer.kernels.radial import Matern, RationalQuadratic
 from mercer.kernels.stationary import Cauchy, Exponential, Gaussian, Laplacian
 from mercer.onnx.graph import Graph, Value
@@ -68,6 +69,11 @@ def against(
         parts = [against(graph, part, x, n_inputs, centre, dtype) for part in kernel.parts]
         join = "Add" if isinstance(kernel, Sum) else "Mul"
         return lambda g, y: reduce(lambda a, b: g.op(join, a, b), [p(g, y) for p in parts])
+    if isinstance(kernel, On):
+        places = np.array(kernel.columns, dtype=np.int64)
+        own = graph.op("Gather", x, places, axis=1)
+        part = against(graph, kernel.kernel, own, len(places), centre[places], dtype)
+        return lambda g, y: part(g, g.op("Gather", y, places, axis=0))
     if isinstance(kernel, Linear):
         wide = graph.cast(x, np.float64)
         return lambda g, y: g.cast(g.op("MatMul", wide, g.cast(y, np.float64)), dtype)

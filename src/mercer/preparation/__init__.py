@@ -1,5 +1,6 @@
 """From raw tables to numbers that kernels can compare."""
 
+from mercer.preparation.circles import on_circle, on_sphere
 from mercer.preparation.columns import TableColumns, checked_table, column_names, read
 from mercer.preparation.display import TellsColumns
 from mercer.preparation.frames import rows_of
@@ -14,6 +15,8 @@ __all__ = [
     "column_names",
     "has_identities",
     "label_ways",
+    "on_circle",
+    "on_sphere",
     "read",
     "rows_of",
     "treated",

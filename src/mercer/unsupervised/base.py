@@ -113,7 +113,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
             self.kernel,
             self.gamma if gamma is None else gamma,
             n_jobs=self.n_jobs,
-        )
+        ).placed(vars(self).get("feature_names_in_"))
         settings = map_.get_params(deep=False)
         if self.n_features is not None:
             count = positive_integer(self.n_features, "n_features")
