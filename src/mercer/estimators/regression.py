@@ -22,15 +22,15 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
 
     _target_kind = NumericTarget
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predicted targets: means, or quantiles or expectiles with a loss of that name.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        return_std : bool, default=False
+        return_std, return_cov : bool, default=False
             True raises an error: only KernelRegressor and LocalKernelRegressor have standard
-            deviations.
+            deviations, and only KernelRegressor has covariances.
 
         Returns
         -------
@@ -39,7 +39,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         Raises
         ------
         ValueError
-            With ``return_std``.
+            With ``return_std`` or ``return_cov``.
 
         Warns
         -----
@@ -51,6 +51,11 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
             raise ValueError(
                 "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
                 f"{type(self).__name__} has no standard deviations."
+            )
+        if flag(return_cov, "return_cov"):
+            raise ValueError(
+                "return_cov=True needs a KernelRegressor; a "
+                f"{type(self).__name__} has no covariances."
             )
         responses = self._responses(X)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
@@ -73,10 +78,11 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
         Share of the rows held out for ``selection="holdout"``, above 0 and below 1.
     {device}
     posterior : bool, default=False
-        Whether maps other than "exact" store the state of ``predict(X, return_std=True)``: the
-        D x D float64 products of their D features, for which the fit reads the rows three more
-        times, or the rows if there are fewer than D. "exact" always stores its rows and factors
-        their matrix at first use. For the squared loss with "l2".
+        Whether maps other than "exact" store the state of ``predict(X, return_std=True)``,
+        ``return_cov=True`` and ``sample_y``: the D x D float64 products of their D features, for
+        which the fit reads the rows three more times, or the rows if there are fewer than D.
+        "exact" always stores its rows and factors their matrix at first use. For the squared loss
+        with "l2".
 
     Attributes
     ----------
