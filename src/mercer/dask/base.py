@@ -255,6 +255,7 @@ class DaskClassifier(DaskModel):
 
     classes_: NDArray
     _calibrates: ClassVar[bool] = False
+    _takes_indicators: ClassVar[bool] = False
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of correct labels, as in the local model.
