@@ -149,9 +149,11 @@ def on_the_host():
     gaussian = KernelRegressor("exact").fit(X, TARGET)
     with config_context(array_api_dispatch=True):
         mean, std = gaussian.predict(tensor_of(X), return_std=True)
+        draws = gaussian.sample_y(tensor_of(X))
     expected = gaussian.predict(X, return_std=True)
     close(mean, expected[0])
     close(std, expected[1])
+    close(draws, gaussian.sample_y(X))
 
 
 def bad_rows():

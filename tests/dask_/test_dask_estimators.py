@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 import mercer
 from mercer import persistence
@@ -256,7 +257,18 @@ def test_data_in_memory_are_refused_by_name(client, data):
         model.predict(X)
     with pytest.raises(ValueError, match="posterior must be False over many machines"):
         mercer.dask.KernelRegressor("binning", posterior=True, client=client).fit(*_lazy(X, y))
+    with pytest.raises(ValueError, match="sample_y needs a model fitted in memory"):
+        model.sample_y(X)
     assert not set().union(*kept_runs(client))
+
+
+@limited(60)
+def test_several_labels_over_many_machines_name_the_remedy(client, data):
+    X, y, _ = data
+    model = mercer.dask.KernelClassifier("binning", client=client)
+    with pytest.raises(ValueError, match=r"y must have one label .*MultiOutputClassifier"):
+        model.fit(*_lazy(X, np.column_stack([y > 0, y > 1])))
+    assert not get_tags(model).classifier_tags.multi_label
 
 
 def test_probabilities_over_many_machines_take_a_loss_that_defines_them():

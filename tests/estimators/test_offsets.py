@@ -121,6 +121,19 @@ def test_standard_deviations_do_not_know_of_the_offset():
     plain, same = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean, plain + OFFSET)
     np.testing.assert_array_equal(std, same)
+    mean, cov = model.predict(X[:9], return_cov=True, offset=OFFSET[:9])
+    np.testing.assert_allclose(mean, plain[:9] + OFFSET[:9])
+    np.testing.assert_allclose(np.diag(cov), std[:9] ** 2)
+
+
+def test_each_of_several_labels_has_the_offset():
+    labels, settings = np.column_stack([COUNTS > 5, COUNTS > 9]), {"loss": "logistic", **FIXED}
+    model = KernelClassifier("fourier", alpha=1e-3, **settings).fit(X, labels, offset=OFFSET)
+    for place, label in enumerate(labels.T):
+        one = KernelClassifier("fourier", alpha=1e-3, **settings).fit(X, label, offset=OFFSET)
+        wanted = one.decision_function(X, offset=OFFSET)
+        found = model.decision_function(X, offset=OFFSET)[:, place]
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ print(f"weeks left out, one kernel of all columns: R2 {whole.score(X[new], y[new
 # The contributions of the columns of a group are its part of the sum:
 rows = X.iloc[::6]
 parts = shapley_values(model, rows, background=X.iloc[::30]).values
-figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.4), sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.4), sharey=True, layout="constrained")
 groups = {"day of the year": (day, slice(0, 2)), "hour": (hour, slice(2, 4))}
 for ax, (name, (shown, columns)) in zip(axes, groups.items(), strict=True):
     ax.plot(shown[::6], parts[:, columns].sum(axis=1), ".", markersize=4)

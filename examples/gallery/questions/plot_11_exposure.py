@@ -54,7 +54,7 @@ deviances = {
     "with exposures": counts,
 }
 deviances = {name: mean_poisson_deviance(rest.late, mean) for name, mean in deviances.items()}
-figure, ax = plt.subplots()
+figure, ax = plt.subplots(layout="constrained")
 ax.barh(list(deviances), list(deviances.values()), color=["0.7", "0.7", "C0"])
 ax.set(xlabel="mean deviance of the weeks that were left out; less is better")
 plt.show()

@@ -28,7 +28,7 @@ __all__ = ["AnyArrays", "array_of", "of_any_kind"]
 _FITS = ("fit", "fit_transform", "partial_fit")
 _PREDICTS = (
     *("predict", "predict_proba", "decision_function", "transform"),
-    *("predict_interval", "predict_log_proba", "predict_set"),
+    *("predict_interval", "predict_log_proba", "predict_set", "sample_y"),
 )
 
 

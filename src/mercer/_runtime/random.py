@@ -50,6 +50,7 @@ class Slot(IntEnum):
     TRIAL = 25
     CURVATURE = 26
     BATCH = 30
+    TARGET = 31
 
 
 def key_from(random_state: RandomStateLike) -> int:

@@ -159,6 +159,8 @@ class DaskModel(Checked):
     def predict(self, X: Any) -> Any:
         """Predictions for new rows, as a lazy dask array.
 
+        Standard deviations, covariances and ``sample_y`` need a model fitted in memory.
+
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features)
@@ -253,6 +255,7 @@ class DaskClassifier(DaskModel):
 
     classes_: NDArray
     _calibrates: ClassVar[bool] = False
+    _takes_indicators: ClassVar[bool] = False
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of correct labels, as in the local model.

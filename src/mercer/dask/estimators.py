@@ -24,7 +24,8 @@ within ``tol`` where a solver iterates. A worker need not have rows of every cla
     ("selection_", "evidence_", "noise_std_", "prior_std_"),
     posterior="""\
 posterior : bool, default=False
-    True raises an error: only :class:`mercer.KernelRegressor` supports it.""",
+    True raises an error: standard deviations, covariances and ``sample_y`` need
+    :class:`mercer.KernelRegressor`.""",
     **REBUILT,
 )
 @dataclass(eq=False, repr=False, kw_only=True)

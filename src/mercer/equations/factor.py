@@ -68,11 +68,19 @@ class Factor:
 
     def sqnorms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """zᵀ matrix⁻¹ z of every row z of an (r, m) array."""
-        if self._factor is not None:
-            half = linalg.solve_triangular(self._factor, rows.T, lower=True, check_finite=False)
-        else:
-            half = (rows @ (self._vectors * np.sqrt(self._inverse))).T
+        half = self._half(rows)
         return np.einsum("ij,ij->j", half, half)
+
+    def products(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Symmetric zᵀ matrix⁻¹ z' of all pairs of rows of an (r, m) array, (r, r)."""
+        half = self._half(rows)
+        return half.T @ half
+
+    def _half(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Columns (m, r) with inner products zᵀ matrix⁻¹ z'."""
+        if self._factor is not None:
+            return linalg.solve_triangular(self._factor, rows.T, lower=True, check_finite=False)
+        return (rows @ (self._vectors * np.sqrt(self._inverse))).T
 
     def inverse_diagonal(self, keep: bool = False) -> NDArray[np.float64]:
         """The diagonal of the inverse, which destroys a regular factor unless it is to ``keep``."""

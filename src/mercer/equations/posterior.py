@@ -1,4 +1,4 @@
-"""Ridge machines as Gaussian processes: posterior variances, and the scale of the prior.
+"""Ridge machines as Gaussian processes: posterior covariances, and the scale of the prior.
 
 ::
 
@@ -13,6 +13,7 @@ in units of s2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from mercer._runtime.arrays import Matrix, check_memory, row_chunks
 from mercer._runtime.rows import Data
 from mercer._runtime.threads import blas_threads, side_by_side
 from mercer.designs import Dense, Lazy
-from mercer.equations.factor import Factor
+from mercer.equations.factor import Factor, lower
 from mercer.kernels import Kernel
 from mercer.maps import FeatureMap, LocalKernel, Nystroem, RandomBinning
 from mercer.maps.landmarks import wide
@@ -38,6 +39,7 @@ __all__ = [
     "RowPosterior",
     "gram_of",
     "prior_variance",
+    "square_root",
 ]
 
 _COPIES = 3.0  # matrices of the size of a factor in memory while it is computed
@@ -83,6 +85,16 @@ class RowPosterior:
             out[chunk] = self.variances_of(wide(prepare(X[chunk])))
         return out
 
+    def covariance(self, X: Data, prepare: Prepare) -> NDArray[np.float64]:
+        """Covariances of the function at the rows of X, in units of the prior variance, (n, n)."""
+        check_pairs(X.shape[0], len(self.ridges))
+        rows, kernel = wide(prepare(X)), self.kernel
+        variances = self.variances_of(rows)
+        prior = kernel.pairs(rows) if isinstance(kernel, FeatureKernel) else kernel(rows)
+        out = prior - self._factor.products(np.asarray(kernel(rows, self.rows)))
+        out[np.diag_indices(len(out))] = variances
+        return out
+
     def variances_of(self, X: Matrix) -> NDArray[np.float64]:
         """Variances at prepared rows, all at once, (n,)."""
         explained = self._factor.sqnorms(np.asarray(self.kernel(X, self.rows)))
@@ -121,6 +133,19 @@ class FeaturePosterior:
             out[chunk] = self.ridge * self._factor.sqnorms(z) + self._rest(rows, z)
         return out
 
+    def covariance(self, X: Data, prepare: Prepare) -> NDArray[np.float64]:
+        """Covariances of the function at the rows of X, in units of the prior variance, (n, n)."""
+        check_pairs(X.shape[0], len(self.gram))
+        rows = wide(prepare(X))
+        z = _features(self.map, rows)
+        z = z.toarray() if sparse.issparse(z) else z
+        variances = self.ridge * self._factor.sqnorms(z) + self._rest(rows, z)
+        out = self.ridge * self._factor.products(z)
+        if isinstance(self.map, _PARTIAL):
+            out += _prior_of_pairs(self.map, rows) - z @ z.T
+        out[np.diag_indices(len(out))] = variances
+        return out
+
     def left_out(
         self, X: Data, prepare: Prepare, residual: NDArray[np.float64], shares: NDArray | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -150,8 +175,11 @@ class FeatureKernel:
 
     def __call__(self, X: Matrix, rows: Matrix | None = None) -> NDArray[np.float64]:
         """Against the rows that were given, whatever ``rows`` are."""
-        product = _features(self.map, X) @ self.features.T
-        return np.asarray(product.toarray() if sparse.issparse(product) else product)
+        return _dense(_features(self.map, X) @ self.features.T)
+
+    def pairs(self, X: Matrix) -> NDArray[np.float64]:
+        """The prior covariances of the function at rows, that of absent features included."""
+        return _prior_of_pairs(self.map, X)
 
     def diag(self, X: Matrix) -> NDArray[np.float64]:
         """The prior variance of the function, that of absent features included."""
@@ -160,6 +188,8 @@ class FeatureKernel:
         return _prior(self.map, X, np.asarray(squares).ravel())
 
 
+# Maps whose features leave a part of the prior variance of new rows out.
+_PARTIAL = (Nystroem, RandomBinning)
 _LEAST = 1e-12  # least 1 − h of a row: rounding must not make it 0
 
 
@@ -168,9 +198,21 @@ def _prior(
 ) -> NDArray[np.float64]:
     """Prior variance at rows with such squares of features, or the rest beyond features."""
     of_kernel = squares
-    if isinstance(map_, (Nystroem, RandomBinning)):
+    if isinstance(map_, _PARTIAL):
         of_kernel = np.maximum(map_.kernel_.diag(rows), squares)
     return of_kernel - squares if rest else of_kernel
+
+
+def _prior_of_pairs(map_: FeatureMap, rows: Matrix) -> NDArray[np.float64]:
+    """Prior covariances of the function at rows, (n, n)."""
+    if isinstance(map_, Nystroem):
+        return np.asarray(map_.kernel_(rows), dtype=np.float64)
+    z = map_.all_boxes(rows).tocsr() if isinstance(map_, RandomBinning) else _features(map_, rows)
+    return _dense(z @ z.T)
+
+
+def _dense(product: Any) -> NDArray[np.float64]:
+    return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 
 def _features(map_: FeatureMap, X: Matrix) -> Any:
@@ -220,6 +262,23 @@ def check_factor(n_columns: int) -> None:
             "less, or LocalKernelRegressor"
         ),
     )
+
+
+def check_pairs(n_rows: int, n_columns: int) -> None:
+    """Refuse a covariance of so many rows, with so many features, which would not fit."""
+    check_memory(
+        8.0 * n_rows * (_COPIES * n_rows + 3.0 * n_columns),
+        f"the covariance of {n_rows} rows",
+        "use fewer rows, or return_std=True",
+    )
+
+
+def square_root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A matrix whose product with its transpose is the covariance, up to rounding."""
+    with suppress(np.linalg.LinAlgError):
+        return lower(covariance)
+    values, vectors = np.linalg.eigh(covariance)  # singular to rounding: equal rows, little noise
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 @dataclass

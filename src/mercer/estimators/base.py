@@ -120,8 +120,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        y : array of shape (n_samples,) or, for regression, (n_samples, n_outputs)
-            Numbers for regression; labels of any type that sorts for classification.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Numbers for regression; labels of any type that sorts for classification. Several
+            columns are outputs of a regression, or labels of 0 and 1 for KernelClassifier.
         sample_weight : array of shape (n_samples,), default=None
             Non-negative; a weight of two is the same as a row given twice. Weights whose sum is
             below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
@@ -154,8 +155,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         given = rows_of_fit(X) if self._input_kind() == MATRIX else X
         encoded = target.encoded(y, float_type(X))
         rows = TrainingSample(given, encoded, counted(weights), shift).weighted()
+        for name in ("_probabilities_", "_values_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         self.__dict__.update(target.attributes())
-        self.__dict__.pop("_probabilities_", None)  # of an earlier fit
         with listening(self, X, y) as listener:
             self._fit_rows(rows, listener, plan)
         if isinstance(target, ClassTarget) and not target.loss.has_proba and plan.calibrates:

@@ -16,11 +16,12 @@ from mercer import losses
 from mercer._runtime.array_api import of_any_kind
 from mercer._runtime.device_arrays import on_host
 from mercer._runtime.messages import shown
+from mercer._runtime.state import State
 from mercer._runtime.validation import is_name
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
-from mercer.estimators.probabilities import Probabilities, check_probabilities
+from mercer.estimators.probabilities import check_probabilities
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_classes
 from mercer.estimators.targets import ClassTarget
@@ -65,16 +66,24 @@ class Classification(ClassifierMixin, FeatureModel):
 
     class_weight: Any
     classes_: NDArray
-    _probabilities_: Probabilities  # of losses that define none, unless a fit makes no calibration
+    # Map of responses of losses that define no probabilities, or a list of a map per label; absent
+    # where the fit makes no calibration.
+    _probabilities_: Any
     _calibrates: ClassVar[bool] = True
+    _values_: NDArray  # 0 and 1 in the type of y, of models of several labels per row alone
+    _takes_indicators: ClassVar[bool] = False  # whether y may have several columns of 0 and 1
     _target_kind = ClassTarget
 
-    def _to_calibrate(self) -> Self:
-        """An unfitted copy with the strength and the map that the fit has chosen."""
-        copy = clone(self)
+    def _to_calibrate(self, label: int | None = None) -> Self:
+        """An unfitted copy with the strength and the map that the fit has chosen, of one label."""
+        copy, alpha = clone(self), vars(self).get("alpha_")
+        if isinstance(alpha, np.ndarray):
+            alpha = float(alpha[label])
         for name in ("classes_", "_loss_", "_target_mean_", "n_features_in_"):
             if name in vars(self):  # texts have no n_features_in_
                 setattr(copy, name, getattr(self, name))
+        if label is not None:
+            copy.classes_ = self._values_
         settings = self.get_params(deep=False)
         chosen: dict[str, Any] = {}
         if is_name(settings.get("feature_map"), "auto"):
@@ -83,12 +92,12 @@ class Classification(ClassifierMixin, FeatureModel):
         if "warm_start" in settings:
             chosen["warm_start"] = False
         if settings.get("alphas") is not None:
-            chosen |= {"alphas": None, "alpha": self.alpha_}
+            chosen |= {"alphas": None, "alpha": alpha}
         if is_name(settings.get("alpha"), "cv"):
-            chosen["alpha"] = self.alpha_
+            chosen["alpha"] = alpha
         by_criterion = bool(vars(self).keys() & set(CRITERIA.values()))
         if by_criterion:
-            chosen |= {"selection": "auto", "alpha": self.alpha_}
+            chosen |= {"selection": "auto", "alpha": alpha}
         if by_criterion or settings.get("gamma_path") is not None:
             chosen |= {"gamma_path": None, "feature_map": clone(self.feature_map_)}
             chosen |= {"kernel": None, "gamma": "scale", "n_components": None}
@@ -97,14 +106,21 @@ class Classification(ClassifierMixin, FeatureModel):
             chosen["solver"] = replace(settings["solver"], checkpoint=None)  # of the fit to all
         return copy.set_params(**chosen)
 
+    @property
+    def _has_several_labels(self) -> bool:
+        return "_values_" in vars(self)
+
     def _check_state(self) -> None:
         super()._check_state()
         check_classes(self, self.map_coef_.shape[:-1])
         if "_probabilities_" in vars(self):  # absent after partial_fit or at_alpha
-            check_probabilities(self, "_probabilities_")
+            count = len(self.classes_) if self._has_several_labels else None
+            check_probabilities(self, "_probabilities_", count)
+        if self._has_several_labels:
+            State(self).check("_values_", "be 0 and 1", np.array_equal(self._values_, [0, 1]))
 
     def decision_function(self, X: Any, offset: Any = None) -> NDArray:
-        """Responses of the model: positive for the second of two classes, else one per class.
+        """Responses: positive for the second of two classes, else one per class or per label.
 
         Parameters
         ----------
@@ -114,13 +130,15 @@ class Classification(ClassifierMixin, FeatureModel):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_labels)
         """
         return self._responses_with(X, offset)
 
     def predict(self, X: Any, offset: Any = None) -> NDArray:
         """Predicted labels: the class of the largest response; ties go to the first class.
 
+        Of several labels per row, the indicators: 1 for responses above 0.
+
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
@@ -129,7 +147,7 @@ class Classification(ClassifierMixin, FeatureModel):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
         """
         responses = self._responses_with(X, offset)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
@@ -141,7 +159,8 @@ class Classification(ClassifierMixin, FeatureModel):
         The losses "logistic" and "multinomial" define them. Responses of other losses are
         calibrated: ``fit`` fits a copy of the model to one half of the rows, at most 100 000, and
         chooses the map from responses to probabilities that suits the other half best. The
-        likeliest class is always the predicted one.
+        likeliest class is always the predicted one. Several labels per row are calibrated one by
+        one.
 
         Parameters
         ----------
@@ -151,9 +170,13 @@ class Classification(ClassifierMixin, FeatureModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            Of several labels per row, the probability that each label is 1, as by scikit-learn's
+            MLPClassifier and OneVsRestClassifier.
         """
         responses = self._responses_with(X, offset)  # of a model that is fitted
+        if self._has_several_labels:
+            return self._probabilities_of_labels(responses)
         if not self._loss_.has_proba:
             return self._probabilities_(on_host(responses))
         positive = self._loss_.proba(responses)
@@ -163,6 +186,13 @@ class Classification(ClassifierMixin, FeatureModel):
         # Where every one-vs-all probability underflows, the classes are equally likely.
         safe = np.where(total > 0, total, 1)
         return np.where(total > 0, positive / safe, 1 / positive.shape[1])
+
+    def _probabilities_of_labels(self, responses: NDArray) -> NDArray:
+        """Probabilities (n, L) that labels are 1, by a response for each."""
+        if self._loss_.has_proba:
+            return self._loss_.proba(responses)
+        pairs = zip(self._probabilities_, on_host(responses).T, strict=True)
+        return np.stack([scale(of_label)[:, 1] for scale, of_label in pairs], axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the rows whose label is predicted.
@@ -192,6 +222,12 @@ class KernelClassifier(Classification, KernelMachine):
     of the kernel, so that a fit costs what a linear model of that size costs. More than two classes
     are one response each: one against all others, or jointly with ``loss="multinomial"``.
 
+    Rows may have several labels: y of shape (n_samples, n_labels) holds 0 and 1. One fit serves all
+    labels, with one factor of the squared loss, and equals a fit to each label except that labels
+    share held-out rows, gamma and the stopping test of an iterative solver. ``score`` is the share
+    of rows whose labels are all right. ``class_weight`` and :mod:`mercer.dask` take one label per
+    row only.
+
     Parameters
     ----------
     {feature_map, kernel, gamma, n_components}
@@ -210,12 +246,22 @@ class KernelClassifier(Classification, KernelMachine):
 
     Attributes
     ----------
-    {classes_, feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
-    {optimality_, trace_, alpha_, device_}
+    classes_ : ndarray of shape (n_classes,) or (n_labels,)
+        Class labels, sorted: the order of the columns of responses and probabilities. Of several
+        labels per row, the numbers of the columns of y, from 0 on, as by scikit-learn's
+        MLPClassifier. Scorers of scikit-learn by probabilities or responses, such as "roc_auc",
+        then need three labels or more.
+    {feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
+    {optimality_, trace_}
+    alpha_ : float or ndarray of shape (n_labels,)
+        Strength of the penalty of the fit; an array if ``alphas`` are given and rows have several
+        labels, each with its own strength.
+    {device_}
     path_ : dict of arrays of shape (n_alphas, ...)
         One entry per strength, in the order of ``alphas``, only if that is given: "alpha" and
         "score" (minus the mean loss on ``selection_`` or, with ``scoring="accuracy"``, the share
-        of correct labels; the largest wins), and for the fit to all rows "coef", "intercept",
+        of correct labels; the largest wins; an array of shape (n_alphas, n_labels) if rows have
+        several labels), and for the fit to all rows "coef", "intercept",
         "n_iter", "converged", "optimality" and "seconds" (time until that solution).
     {gamma_path_}
     selection_ : {"holdout", "loo"}
@@ -235,7 +281,23 @@ class KernelClassifier(Classification, KernelMachine):
     >>> model = KernelClassifier(random_state=0).fit(X, y)
     >>> model.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
     ['inside', 'outside']
+
+    Several labels per row:
+
+    >>> labels = np.column_stack([X[:, 0] > 0, X[:, 1] > 0]).astype(int)
+    >>> model = KernelClassifier(random_state=0).fit(X, labels)
+    >>> model.predict([[1.0, 1.0], [1.0, -1.0]]).tolist()
+    [[1, 1], [1, 0]]
+    >>> model.predict_proba([[1.0, 1.0], [1.0, -1.0]]).shape
+    (2, 2)
     """
 
     class_weight: dict[Any, float] | str | None = None
     scoring: str = "loss"
+
+    _takes_indicators: ClassVar[bool] = True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._takes_indicators
+        return tags

@@ -293,7 +293,7 @@ class KernelMachine(FeatureModel):
         raise_if_interrupted(result)
 
     def _adopt_results(self, solver: solvers.Solver, results: list[solvers.Result]) -> None:
-        """Make the only result the fitted model, or that of the chosen alpha with its path."""
+        """Make the only result the fitted model, or those of the chosen alphas with their path."""
         if self.alphas is None:
             self._adopt_result(solver, results[0])
             return
@@ -306,9 +306,16 @@ class KernelMachine(FeatureModel):
             solutions[name] = np.array([getattr(result, name) for result in results])
         solutions["seconds"] = np.array([result.trace[-1].time for result in results])
         self.path_ = self.path_ | solutions
-        place = int(np.flatnonzero(self.path_["alpha"] == self.alpha_)[0])
         interrupted = any(result.interrupted for result in results)
-        self._adopt_result(solver, replace(results[place], interrupted=interrupted))
+        places = self.path_["alpha"].tolist().index
+        best = [results[places(alpha)] for alpha in np.ravel(self.alpha_).tolist()]
+        coef = best[0].coef
+        if len(best) > 1:  # a strength for every label
+            coef = np.stack([each.coef[:, i] for i, each in enumerate(best)], axis=1)
+        converged = all(each.converged for each in best)
+        last = max(best, key=lambda each: each.optimality)
+        whole = replace(last, coef=coef, converged=converged, interrupted=interrupted)
+        self._adopt_result(solver, whole)
 
     def _is_ridge(self) -> bool:
         """Whether the penalty is the squared norm of the function, whatever the features."""
@@ -374,7 +381,7 @@ class KernelMachine(FeatureModel):
         other.converged_ = bool(self.path_["converged"][place])
         other.optimality_ = float(self.path_["optimality"][place])
         del other.trace_
-        if other.alpha_ != self.alpha_:
+        if np.any(other.alpha_ != self.alpha_):
             other.__dict__.pop("_probabilities_", None)  # of responses at another strength
         return other
 

@@ -1,16 +1,19 @@
-"""Standard deviations of predictions: ridge machines seen as Gaussian processes."""
+"""Covariances of predictions and random draws: ridge machines seen as Gaussian processes."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._runtime.arrays import check_memory
+from mercer._runtime.device_arrays import on_host
+from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from
 from mercer._runtime.state import State, is_array, is_finite
-from mercer._runtime.validation import flag, is_name
+from mercer._runtime.validation import flag, is_name, plus_offset, positive_integer
 from mercer.equations.posterior import (
     FeatureKernel,
     FeaturePosterior,
@@ -19,6 +22,7 @@ from mercer.equations.posterior import (
     RowPosterior,
     gram_of,
     prior_variance,
+    square_root,
 )
 from mercer.estimators._documentation import entries
 from mercer.estimators.base import FeatureModel, Listener
@@ -48,15 +52,17 @@ _made: WeakKeyDictionary[Any, tuple[NDArray, Posterior, NDArray]] = WeakKeyDicti
 
 
 class Posteriors(FeatureModel):
-    """A mixin for regression: predictions with standard deviations."""
+    """A mixin for regression: predictions with standard deviations or covariances, and draws."""
 
     alpha_: float
     _total_weight_: float | None  # of the rows of the fit; None where there is no posterior
     _row_weights_: NDArray[np.float64] | None  # None for ones, and for maps that keep no rows
     _posterior_: dict[str, Any]  # of maps that keep no rows, if asked for
 
-    def predict(self, X: Any, return_std: bool = False, offset: Any = None) -> Any:
-        """Predicted targets and, if wanted, standard deviations of new targets.
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, offset: Any = None
+    ) -> Any:
+        """Predicted targets and, if wanted, standard deviations or covariances of new targets.
 
         Parameters
         ----------
@@ -68,6 +74,11 @@ class Posteriors(FeatureModel):
             variance ``s2 * alpha_ * sum(w) / w_i``; the weights w are 1 unless given. The prior
             variance s2 is estimated from the leave-one-out errors of the training targets. The
             constant term counts as known.
+        return_cov : bool, default=False
+            Whether to return also the covariance of new targets of weight one at all rows, with
+            ``std**2`` on its diagonal. Noise is independent between rows: the covariance of the
+            function alone is ``cov - noise_std_**2 * np.eye(n_samples)``. Not for machines of
+            leaves.
         offset : array of shape (n_samples,), default=None
             Known parts of the responses, as in ``fit``; None adds nothing.
 
@@ -76,15 +87,37 @@ class Posteriors(FeatureModel):
         mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         std : ndarray of the same shape
             Only with ``return_std``, in units of y.
+        cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_outputs)
+            Only with ``return_cov``, in squared units of y and in float64.
 
         Raises
         ------
         ValueError
-            With ``return_std``, if the loss is not "squared", the penalty is not "l2", or the model
-            was fitted without ``posterior=True`` and its map does not store the rows.
+            With ``return_std`` or ``return_cov``, if the loss is not "squared", the penalty is not
+            "l2", or the model was fitted without ``posterior=True`` and its map does not store the
+            rows; if both are True; or with ``return_cov``, if the model is one of leaves.
         MemoryError
-            With ``return_std``, before allocation, if a factor would not fit into memory.
+            With ``return_std`` or ``return_cov``, before allocation, if a factor or the covariance
+            would not fit into memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelRegressor
+        >>> X = np.linspace(0, 3, 30)[:, None]
+        >>> model = KernelRegressor("exact", kernel="gaussian").fit(X, np.sin(X[:, 0]))
+        >>> mean, cov = model.predict([[1.0], [1.1], [9.0]], return_cov=True)
+        >>> cov.shape, bool(cov[0, 1] > abs(cov[0, 2]))  # near rows go together
+        ((3, 3), True)
         """
+        if flag(return_cov, "return_cov"):
+            if flag(return_std, "return_std"):
+                raise ValueError(
+                    "return_std must be False beside return_cov=True, whose diagonal holds the "
+                    "squares of the standard deviations; got return_std=True."
+                )
+            mean, covariance, prior = self._joint(X, "return_cov=True")
+            return plus_offset(mean, offset), np.multiply.outer(covariance, prior)
         if not flag(return_std, "return_std"):
             return super().predict(X, offset=offset)
         self._check_fitted()
@@ -93,6 +126,72 @@ class Posteriors(FeatureModel):
         variances = posterior.variances(self._checked(X), self._preprocessing.scaled)
         std = np.sqrt(np.multiply.outer(variances + self._noise, prior))
         return mean, std.astype(mean.dtype, copy=False)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomStateLike = 0) -> NDArray:
+        """Random draws of new targets of weight one at the rows of X, jointly normal.
+
+        Draws have the mean and the covariance of ``predict(X, return_cov=True)``: of function and
+        noise together.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_rows, n_features), or texts
+        n_samples : int, default=1
+            Number of draws, at least 1. More draws begin with the same ones.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws; None draws others at every call.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+            Draws in units of y and in float64; several outputs are drawn independently.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``n_samples`` or ``random_state`` is invalid, or as for ``return_cov=True``.
+        MemoryError
+            Before allocation, if the covariance or the draws would not fit into memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelRegressor
+        >>> X = np.linspace(0, 3, 30)[:, None]
+        >>> model = KernelRegressor("exact", kernel="gaussian").fit(X, np.sin(X[:, 0]))
+        >>> model.sample_y(X[:5], n_samples=3).shape
+        (5, 3)
+
+        Draws of the function without noise, as Thompson sampling takes them:
+
+        >>> mean, cov = model.predict(X, return_cov=True)
+        >>> cov -= model.noise_std_**2 * np.eye(len(X))
+        >>> np.random.default_rng(0).multivariate_normal(mean, cov, size=3).shape
+        (3, 30)
+        """
+        n_samples, key = positive_integer(n_samples, "n_samples"), key_from(random_state)
+        mean, covariance, prior = self._joint(X, "sample_y")
+        check_memory(
+            24.0 * mean.size * n_samples, f"drawing {n_samples} samples", "use fewer n_samples"
+        )
+        normal = Streams(key, np.arange(n_samples)).normal(mean.size, Slot.TARGET)
+        draws = np.tensordot(square_root(covariance), normal.T.reshape(*mean.shape, -1), 1)
+        return mean[..., None] + np.sqrt(prior)[..., None] * draws
+
+    def _joint(self, X: Any, asked: str) -> tuple[NDArray, NDArray[np.float64], NDArray]:
+        """Mean (n,) or (n, k), covariance (n, n) in units of the prior variance, and the latter."""
+        self._check_fitted()
+        if isinstance(self.feature_map_, LocalKernel):
+            raise ValueError(
+                f"{asked} needs one Gaussian process of all rows; got a {type(self).__name__}, "
+                "whose leaves have one each: use KernelRegressor('nystroem', posterior=True)."
+            )
+        posterior, prior = self._posterior(asked)
+        rows = self._checked(on_host(X))
+        of_pairs = cast("RowPosterior | FeaturePosterior", posterior)
+        covariance = of_pairs.covariance(rows, self._preprocessing.scaled)
+        covariance[np.diag_indices(len(covariance))] += self._noise
+        return self._responses_of(rows), covariance, prior
 
     @property
     def noise_std_(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import zlib
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -121,8 +122,19 @@ def _shares(responses: NDArray) -> NDArray[np.float64]:
     return np.maximum(0.5 * (1 + responses.astype(np.float64)), 0)
 
 
-def check_probabilities(owner: Any, name: str) -> None:
-    """Refuse an attribute that is no map to probabilities of numbers that may be chosen.
+def check_probabilities(owner: Any, name: str, count: int | None = None) -> None:
+    """Refuse an attribute that is no map to probabilities, or no list of ``count`` maps."""
+    if count is None:
+        _check_map(owner, name)
+        return
+    maps = State(owner).instance(name, list)
+    State(owner).check(name, f"have an entry for each of {count} labels", len(maps) == count)
+    for each in maps:
+        _check_map(SimpleNamespace(**{name: each}), name)
+
+
+def _check_map(owner: Any, name: str) -> None:
+    """Refuse a map to probabilities of other numbers than are chosen from.
 
     Beyond them the powers of all classes may be 0 or infinite.
     """
@@ -143,20 +155,30 @@ def calibrate(model: Any, rows: TrainingSample) -> None:
     """
     if is_far(rows.X):
         return
+    if "_values_" not in vars(model):  # one label per row
+        model._probabilities_ = _calibration(model, rows)
+        return
+    model._probabilities_ = [
+        _calibration(model, replace(rows, target=target), label)
+        for label, target in enumerate(rows.target.T)
+    ]
+
+
+def _calibration(model: Any, rows: TrainingSample, label: int | None = None) -> Probabilities:
+    """The map of responses to probabilities of a classifier, or of one of its labels."""
     # Places tell equal rows of a kernel matrix apart: see ``precomputed.rows_of_fit``.
     halves = _halves(replace(rows, X=rows.X[:, :-1]) if has_matrix(model) else rows)
     if halves is None:
-        model._probabilities_ = Probabilities()
-        return
+        return Probabilities()
     fitted, judged = halves
-    copy = model._to_calibrate()
+    copy = model._to_calibrate(label)
     with warnings.catch_warnings(), on_device(getattr(copy, "device", None)):
         warnings.simplefilter("ignore")  # the fit to all rows has said it
         copy._fit_rows(rows.taken(fitted), None, FitPlan())
         others = rows.taken(judged)
         responses = copy._responses_of(others.X)
     labels = winners(others.target)
-    model._probabilities_ = Probabilities.fitted(responses, labels, others.weights)
+    return Probabilities.fitted(responses, labels, others.weights)
 
 
 def _halves(rows: TrainingSample) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

@@ -23,15 +23,17 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
 
     _target_kind = NumericTarget
 
-    def predict(self, X: Any, return_std: bool = False, offset: Any = None) -> Any:
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, offset: Any = None
+    ) -> Any:
         """Predicted targets: means, or quantiles or expectiles with a loss of that name.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        return_std : bool, default=False
+        return_std, return_cov : bool, default=False
             True raises an error: only KernelRegressor and LocalKernelRegressor have standard
-            deviations.
+            deviations, and only KernelRegressor has covariances.
         offset : array of shape (n_samples,), default=None
             Known parts of the responses, as in ``fit``; None adds nothing.
 
@@ -42,7 +44,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         Raises
         ------
         ValueError
-            With ``return_std``.
+            With ``return_std`` or ``return_cov``.
 
         Warns
         -----
@@ -54,6 +56,11 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
             raise ValueError(
                 "return_std=True needs a KernelRegressor or a LocalKernelRegressor; a "
                 f"{type(self).__name__} has no standard deviations."
+            )
+        if flag(return_cov, "return_cov"):
+            raise ValueError(
+                "return_cov=True needs a KernelRegressor; a "
+                f"{type(self).__name__} has no covariances."
             )
         responses = self._responses_with(X, offset)  # first: it refuses an unfitted model
         return self._target.predictions(responses)
@@ -95,10 +102,11 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
         Share of the rows held out for ``selection="holdout"``, above 0 and below 1.
     {device}
     posterior : bool, default=False
-        Whether maps other than "exact" store the state of ``predict(X, return_std=True)``: the
-        D x D float64 products of their D features, for which the fit reads the rows three more
-        times, or the rows if there are fewer than D. "exact" always stores its rows and factors
-        their matrix at first use. For the squared loss with "l2".
+        Whether maps other than "exact" store the state of ``predict(X, return_std=True)``,
+        ``return_cov=True`` and ``sample_y``: the D x D float64 products of their D features, for
+        which the fit reads the rows three more times, or the rows if there are fewer than D.
+        "exact" always stores its rows and factors their matrix at first use. For the squared loss
+        with "l2".
 
     Attributes
     ----------

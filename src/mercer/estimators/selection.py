@@ -71,7 +71,7 @@ class Choice:
     """The settings to fit all rows with, and the scores of all alternatives."""
 
     map_: FeatureMap  # unfitted, at the gamma that was chosen
-    alpha: float | None  # None where there was no choice of it
+    alpha: Any  # None where there was no choice of it; (L,) where each of several labels has one
     thetas: list[NDArray] | None  # for all rows and every alpha, where judging took them
     tables: dict[str, Any]  # the fitted attributes that tell of the choice
 
@@ -88,7 +88,7 @@ class Interrupted(KeyboardInterrupt):
 class _Trial:
     """The scores of one gamma."""
 
-    scores: NDArray[np.float64]  # one per alpha, or a single one
+    scores: NDArray[np.float64]  # one per alpha, or a single one; of several labels one for each
     thetas: list[NDArray] | None
     n_features: int
     seconds: float
@@ -106,13 +106,15 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
     judge = _Judge(task, map_)
     trials = [judge.trial(_at(map_, gamma)) for gamma in ([None] if gammas is None else gammas)]
     scores = np.array([trial.scores for trial in trials])
-    best = int(np.argmax(scores.max(axis=1)))
+    of_gammas = scores.max(axis=1)
+    of_gammas = of_gammas if of_gammas.ndim == 1 else of_gammas.mean(axis=1)  # over labels
+    best = int(np.argmax(of_gammas))
     winners = [_best_alpha(row, alphas) for row in scores]
     tables: dict[str, Any] = {"selection_": "loo" if judge.leaves_one_out else "holdout"}
     if gammas is not None:
         tables["gamma_path_"] = {
             "gamma": np.array(gammas),
-            "score": scores.max(axis=1),
+            "score": of_gammas,
             "n_features": np.array([trial.n_features for trial in trials]),
             "seconds": np.array([trial.seconds for trial in trials]),
         }
@@ -120,7 +122,8 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
             tables["gamma_path_"]["alpha"] = np.array(alphas)[winners]
     alpha = None
     if alphas is not None:
-        alpha = alphas[winners[best]]
+        alpha = np.array(alphas)[winners[best]]
+        alpha = alpha if alpha.ndim else float(alpha)
         tables["path_"] = {"alpha": np.array(alphas), "score": scores[best]}
     return Choice(_at(map_, gammas[best] if gammas else None), alpha, trials[best].thetas, tables)
 
@@ -338,10 +341,15 @@ def checked_path(values: Any, name: str) -> list[float]:
     return path.tolist()
 
 
-def _best_alpha(scores: NDArray, alphas: list[float] | None) -> int:
-    """The place of the best score, of equal ones that of the strongest penalty."""
+def _best_alpha(scores: NDArray, alphas: list[float] | None) -> Any:
+    """The place of the best score, of equal ones that of the strongest penalty; or one per label.
+
+    ``scores`` (n_alphas,) or (n_alphas, L).
+    """
     if alphas is None:
         return 0
+    if scores.ndim == 2:
+        return np.array([_best_alpha(of_label, alphas) for of_label in scores.T])
     tied = np.flatnonzero(scores == scores.max())
     return int(tied[np.argmax(np.array(alphas)[tied])])
 

@@ -1,7 +1,8 @@
-"""Targets of a fit: numbers, or classes that losses see as numbers.
+"""Targets of a fit: numbers, classes or several labels, which losses see as numbers.
 
-``NumericTarget`` and ``ClassTarget`` share one interface: checks of y, the encoded target and its
-loss, strata of held-out rows, the score of responses, and predictions from responses.
+``NumericTarget``, ``ClassTarget`` and ``IndicatorTarget`` share one interface: checks of y, the
+encoded target and its loss, strata of held-out rows, the score of responses, and predictions from
+responses.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
 from mercer._runtime.messages import shown
-from mercer._runtime.rows import Data
+from mercer._runtime.rows import Data, is_sparse
 from mercer._runtime.sparse import holds_dates
 from mercer._runtime.validation import name_from, refuse_missing
 from mercer.estimators.inputs import check_weights, checked_pair, numbers
@@ -27,6 +28,7 @@ from mercer.losses import Loss
 
 __all__ = [
     "ClassTarget",
+    "IndicatorTarget",
     "NumericTarget",
     "Target",
     "are_classes",
@@ -42,6 +44,7 @@ __all__ = [
 
 _MOST_CLASSES = 20  # whole numbers with more distinct values are a quantity
 _NORMAL = 0.6745  # median absolute value of the standard normal law
+_ONE_EACH = "sklearn.multioutput.MultiOutputClassifier"  # fits a model to each column of y
 _FEW_ROWS = 10  # a class of fewer rows is hardly learned
 _MANY_CLASSES = 100  # with few rows each, the target is seldom one of classes
 
@@ -180,14 +183,26 @@ class ClassTarget:
     @classmethod
     def of(cls, model: Any) -> ClassTarget:
         """The target of a fitted model."""
-        return cls(model._loss_, model.classes_, getattr(model, "scoring", "loss"))
+        target = cls(model._loss_, model.classes_, getattr(model, "scoring", "loss"))
+        values = vars(model).get("_values_")
+        return target if values is None else IndicatorTarget(**vars(target), values=values)
 
     @staticmethod
     def checked(
         model: Any, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Data, NDArray, NDArray | None]:
         """X, y and the weights of a fit; ``options`` go to ``validate_data``."""
-        y = checked_labels(type(model).__name__, y)
+        name, takes_several = type(model).__name__, getattr(model, "_takes_indicators", False)
+        y = checked_labels(name, y, takes_several)
+        if takes_several and len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1:
+            if model.class_weight is not None:
+                raise ValueError(
+                    "class_weight must be None where y has several columns; got "
+                    f"{shown(model.class_weight)}, which {_ONE_EACH}({name}(class_weight=...)) "
+                    "applies to each column."
+                )
+            X, y = checked_pair(model, X, y, multi_output=True, **options)
+            return X, y, check_weights(sample_weight, X)
         X, y = checked_pair(model, X, y, **options)
         check_classification_targets(y)
         return X, y, class_weights(model.class_weight, sample_weight, X, y)
@@ -206,6 +221,10 @@ class ClassTarget:
     @classmethod
     def learned(cls, model: Any, y: NDArray, weights: NDArray | None) -> ClassTarget:
         """The target of an unfitted model and all its y."""
+        if y.ndim == 2:
+            of_label = vars(cls.of_classes(model, np.arange(2)))
+            settings = of_label | {"classes": np.arange(y.shape[1])}
+            return IndicatorTarget(**settings, values=np.array([0, 1], dtype=y.dtype))
         return cls.of_classes(model, coded(y)[0])
 
     @classmethod
@@ -239,7 +258,7 @@ class ClassTarget:
         """Classes whose shares held-out rows keep, (n,)."""
         return winners(target)
 
-    def score(self, responses: NDArray, rows: Any) -> float:
+    def score(self, responses: NDArray, rows: Any) -> Any:
         """Minus the weighted mean loss of responses to ``rows``, or the share of right classes."""
         if self.scoring == "loss":
             return -_mean_loss(self.loss, responses, rows)
@@ -249,6 +268,43 @@ class ClassTarget:
     def predictions(self, responses: Any) -> NDArray:
         """Labels of the largest responses; ties go to the first class."""
         labels: NDArray = labels_of(self.classes, winners(responses))
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class IndicatorTarget(ClassTarget):
+    """Several labels per row, (n, L) of 0 and 1: a model has a response for each label.
+
+    ``classes`` (L,) are the numbers of the columns.
+    """
+
+    values: Any = None  # 0 and 1 in the type of y
+
+    def encoded(self, y: NDArray, dtype: DTypeLike) -> NDArray:
+        """-1 and 1 in a column per label, in the type of X."""
+        one = np.ones((), dtype)
+        return np.where(y == 1, one, -one)
+
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes of a model, from which ``of`` makes the target."""
+        return super().attributes() | {"_values_": self.values}
+
+    @staticmethod
+    def strata(target: NDArray) -> NDArray | None:
+        """None: no strata keep the shares of all labels."""
+        return None
+
+    def score(self, responses: NDArray, rows: Any) -> NDArray[np.float64]:
+        """A score per label, (L,), as that of a classifier of this label."""
+        if self.scoring == "loss":
+            values = -self.loss.value(responses.astype(np.float64), rows.target.astype(np.float64))
+        else:
+            values = (responses > 0) == (rows.target > 0)
+        return np.asarray(np.average(values, axis=0, weights=rows.weights))
+
+    def predictions(self, responses: Any) -> NDArray:
+        """Indicators of the labels with a response above 0."""
+        labels: NDArray = labels_of(self.values, (responses > 0).astype(np.int64))
         return labels
 
 
@@ -342,15 +398,20 @@ def warn_of_small_classes(distinct: NDArray, counts: NDArray) -> None:
     )
 
 
-def checked_labels(model: str, y: Any) -> Any:
-    """``y`` if it has one label per row, objects as numbers if they are; errors name ``model``."""
+def checked_labels(model: str, y: Any, takes_several: bool = False) -> Any:
+    """Labels of rows, objects as numbers if they are; errors name ``model``.
+
+    Several columns are returned as an array of 0 and 1 if the model ``takes_several``.
+    """
     shape: tuple[int, ...] = y.shape if hasattr(y, "shape") else ()
-    if not shape and isinstance(y, (list, tuple)) and y and isinstance(y[0], (list, tuple)):
+    if not shape and isinstance(y, (list, tuple)) and y and np.ndim(y[0]) == 1:
         shape = (len(y), len(y[0]))
     if len(shape) == 2 and shape[1] > 1:
+        if takes_several:
+            return _indicators(model, y)
         raise ValueError(
             f"y must have one label for every row; got {shape[1]} columns, for each of which "
-            f"sklearn.multioutput.MultiOutputClassifier({model}()) fits a model."
+            f"{_ONE_EACH}({model}()) fits a model."
         )
     if len(shape) < 2 and holds_dates(y):
         raise TypeError(
@@ -362,6 +423,29 @@ def checked_labels(model: str, y: Any) -> Any:
     if array.dtype == object and all(isinstance(label, Real) for label in array.ravel().tolist()):
         return np.array(array.tolist())
     return y
+
+
+def _indicators(model: str, y: Any) -> NDArray:
+    """Several columns of 0 and 1 as an array (n, L)."""
+    try:
+        array = y.toarray() if is_sparse(y) else np.asarray(y)
+    except ValueError:
+        raise ValueError(
+            "y must have as many columns in every row; got lists of different lengths, which "
+            "sklearn.preprocessing.MultiLabelBinarizer turns into columns of 0 and 1."
+        ) from None
+    refuse_missing(array, "y", "label")
+    if array.dtype == object and all(isinstance(label, Real) for label in array.ravel().tolist()):
+        array = np.array(array.tolist())
+    is_other = ~np.isin(array, (0, 1)) | (array.dtype.kind not in "biuf")
+    if is_other.any():
+        row, column = np.argwhere(is_other)[0]
+        raise ValueError(
+            "y must hold 0 and 1 alone where it has several columns, one per label; got "
+            f"{shown(array[row, column])} in column {column}: {_ONE_EACH}({model}()) takes columns "
+            "of other labels."
+        )
+    return array
 
 
 def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:

@@ -28,7 +28,7 @@ class Precomputed(Kernel):
         numbers = X[:, -1].astype(np.int64)
         if (numbers < 0).any():
             raise ValueError(
-                "k(x, x) of new rows, which return_std=True needs, is missing in the matrix of "
+                "k(x, x) of new rows, which standard deviations need, is missing in the matrix of "
                 "kernel='precomputed': give a function of (X, Y) as kernel."
             )
         return X[np.arange(len(X)), numbers]

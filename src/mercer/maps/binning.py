@@ -261,6 +261,12 @@ class RandomBinning(RandomGrids):
 
         return form_of_boxes(boxes, background, intervals, self._value * coef, groups)
 
+    def all_boxes(self, X: Matrix) -> Binned:
+        """Design of rows with a column for each of their boxes, met at fit or not."""
+        if self._is_hashed:
+            return self._design(X)
+        return self._at(self._grid_places())._number_boxes(X)
+
     # -- the endless sequence of grids --------------------------------------------------------
 
     def stream(self, X, first, count):

@@ -67,7 +67,7 @@ def _shape(operator: Any) -> None:
             width = None
         operator.outputs[0].type = numbers([None, width])
         return
-    kind = label_array(np.asarray(model.classes_)).dtype.kind
+    kind = label_array(model).dtype.kind
     labels = {"O": types.StringTensorType, "i": types.Int64TensorType, "f": types.DoubleTensorType}
     operator.outputs[0].type = labels[kind]([None])
     operator.outputs[1].type = numbers([None, None])

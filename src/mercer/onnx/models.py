@@ -74,6 +74,7 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
         return {"variable": _transformed(graph, model, inputs)}
     if not is_classifier(model):
         return {"variable": _predicted(graph, model, inputs)}
+    classes = label_array(model)  # first: it refuses several labels per row
     scores = _predicted(graph, model, inputs)
     proba = _probabilities(graph, model, scores)
     second = {"scores": scores} if proba is None else {"probabilities": proba}
@@ -81,7 +82,7 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     threshold = getattr(model, "decision_threshold_", 0.5)
     deciding = scores if threshold == 0.5 else _above(graph, proba, threshold)
     return {
-        "label": _labels(graph, np.asarray(model.classes_), deciding),
+        "label": _labels(graph, classes, deciding),
         **{name: graph.cast(value, float_type) for name, value in second.items()},
     }
 
@@ -249,13 +250,13 @@ def _labels(graph: Graph, classes: NDArray, scores: Value) -> Value:
         which = graph.op("Squeeze", which, [1])
     else:
         which = graph.op("ArgMax", scores, dtype=np.int64, axis=1, keepdims=0)
-    classes = label_array(classes)
     return graph.op("Gather", graph.constant(classes), which, dtype=classes.dtype, axis=0)
 
 
-def label_array(classes: NDArray) -> NDArray:
+def label_array(model: Any) -> NDArray:
     """Classes as ONNX has them: int64 for whole numbers and booleans, else float64 or texts."""
-    if classes.ndim != 1:
+    classes = np.asarray(model.classes_)
+    if classes.ndim != 1 or "_values_" in vars(model):
         raise ValueError("model must have one label for a row; ONNX does not express several.")
     if classes.dtype.kind in "OUS":
         return np.array([str(one) for one in classes.tolist()], dtype=TEXT)
