@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from _systems import make
 from mercer.designs import Lazy
-from mercer.equations import equations, equations_of
+from mercer.equations import NormalEquations, equations, equations_of
 from mercer.losses import Squared
 from mercer.maps import RandomFourier
 from mercer.penalties import L2
@@ -122,3 +122,17 @@ def test_an_epoch_takes_few_arrays_of_outputs(rng, monkeypatch):
     tracemalloc.stop()
     # The state and the change of the epoch; columns of a block would take two thirds of an array.
     assert peak < 2.5 * 4 * n * n_outputs
+
+
+def test_a_block_need_not_fit_into_memory(rng, monkeypatch):
+    problem = lazy(rng, n=5000, n_columns=100)
+    settings = {"block_size": 50, "max_iter": 5, "tol": 0.0, "accelerated": False}
+    expected = fit(problem, **settings)
+    held = []
+    hold = NormalEquations.hold
+    monkeypatch.setattr(NormalEquations, "available_memory", lambda self: 1_000_000)
+    monkeypatch.setattr(NormalEquations, "hold", lambda self, n: (held.append(n), hold(self, n)))
+    found = fit(problem, **settings)
+    assert held
+    assert held[0] < 8 * 5000 * 50
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-9, atol=1e-12)
