@@ -14,14 +14,14 @@ from mercer.designs.kernel_rows import times
 
 __all__ = ["RowPart"]
 
-_EVERY = slice(None)  # row
+_EVERY = slice(None)  # all rows of a part
 
 
 class RowPart:
     """Some rows of a design: their numbers, weights and the columns cached of them.
 
-    ``budget`` are the bytes left for columns that are cached, ``room`` those for the columns of the
-    block at work.
+    ``budget`` is the number of bytes left for cached columns, ``room`` the number of bytes for the
+    columns of the block at work.
     """
 
     def __init__(self, design: Design, rows: slice, weights: NDArray | None):
