@@ -179,7 +179,7 @@ def test_blocks_are_made_in_pieces_where_memory_is_short(kind, rng, monkeypatch)
         return [slice(start, min(n_rows, start + 10)) for start in range(0, n_rows, 10)]
 
     monkeypatch.setattr("mercer.distributed.normal.available_memory", lambda: 1000)
-    monkeypatch.setattr("mercer.distributed.normal.row_chunks", chunks)
+    monkeypatch.setattr("mercer.equations.parts.row_chunks", chunks)
     assert_same(descend(remote), descend(local))
     assert pieces
 

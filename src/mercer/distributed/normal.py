@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._runtime.arrays import available_memory, row_chunks
+from mercer._runtime.arrays import available_memory
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import BlockIndices, SettledPart
 from mercer.distributed.solves import packed
@@ -65,48 +65,6 @@ def _stacked(values: list[_Values]) -> _Values:
     return _Values(*map(np.hstack, zip(*values, strict=True)))
 
 
-class PiecewiseRows(RowPart):
-    """Rows whose blocks of columns, where memory is short, are remade piecewise per product."""
-
-    def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
-        pieces = self._pieces(J)
-        if pieces is None:
-            return super().gram(J, exact)
-        total = np.zeros((len(J), len(J)))
-        for rows in pieces:
-            total += self._piece(rows).gram(J, exact)
-        return total
-
-    def project(self, J: NDArray, v: NDArray) -> NDArray[np.float64]:
-        pieces = self._pieces(J)
-        if pieces is None:
-            return super().project(J, v)
-        total = np.zeros((len(J), v.shape[1]))
-        for rows in pieces:
-            total += self._piece(rows).project(J, v[rows])
-        return total
-
-    def product(self, J: NDArray, delta: NDArray) -> NDArray[np.float64]:
-        pieces = self._pieces(J)
-        if pieces is None:
-            return super().product(J, delta)
-        return np.concatenate([self._piece(rows).product(J, delta) for rows in pieces])
-
-    def _pieces(self, J: NDArray) -> Iterator[slice] | None:
-        """Rows at a time; None where the columns are there, or there is room for all of them."""
-        key, room = J.tobytes(), available_memory()
-        there = key in self._cache or (self._last is not None and self._last[0] == key)
-        row = _COPIES * self.design.dtype.itemsize * len(J)
-        if there or room is None or row * self.n_rows <= _SHARE * room:
-            return None
-        self._last = None
-        return row_chunks(self.n_rows, row)
-
-    def _piece(self, rows: slice) -> RowPart:
-        weights = None if self.weights is None else self.weights[rows]
-        return RowPart(self.design.rows(rows), rows, weights)
-
-
 class NormalPart(SettledPart):
     """The residual of the rows of a shard, and sums over them by blocks of columns."""
 
@@ -125,9 +83,9 @@ class NormalPart(SettledPart):
             self.matrix = RowPart(facts.matrix.rows(self.of), self.of, None)
 
     @cached_property
-    def rows(self) -> PiecewiseRows:
+    def rows(self) -> RowPart:
         """The design of the rows, which is made when something first needs it."""
-        return PiecewiseRows(self.design, slice(0, self.n_rows), self.weights)
+        return RowPart(self.design, slice(0, self.n_rows), self.weights)
 
     @cached_property
     def target(self) -> NDArray[np.float64]:
@@ -181,8 +139,8 @@ class NormalPart(SettledPart):
         """The change of the values by a move of the columns J."""
         b, columns = J.n, J.numbers()
         residual, weights, of_matrix = map(np.zeros_like, here)
-        if self.n_rows:
-            residual = -self.rows.product(columns, delta[:b])
+        for piece in self._pieces(columns):
+            residual[piece.rows] = -piece.product(columns, delta[:b])
         if self.facts.fit_intercept:
             residual = residual - delta[b]
         if self.matrix is not None and len(weights):
@@ -245,8 +203,8 @@ class NormalPart(SettledPart):
         if mean is not None:
             vectors = np.hstack([weighted, self.rows.weighted(self.target - mean)])
         sums = np.zeros((len(columns), vectors.shape[1]))
-        if self.n_rows:
-            sums = self.rows.project(columns, vectors)
+        for piece in self._pieces(columns):
+            sums += piece.project(columns, vectors[piece.rows])
         scale = None if mean is None else sums[:, n_columns:]
         rhs = sums[:, :n_columns]
         if self.matrix is not None:
@@ -259,14 +217,14 @@ class NormalPart(SettledPart):
         """A triangle of Z_Jᵀ S Z_J, and Z_Jᵀ S 1."""
         columns = J.numbers()
         b = len(columns)
-        if not self.n_rows:
-            return np.zeros(b * (b + 1) // 2), np.zeros(b) if self.facts.fit_intercept else None
-        # The norm of a kernel's space hardly penalises what float32 rounds away.
-        gram = self.rows.gram(columns, exact=self.matrix is not None)
-        if not self.facts.fit_intercept:
-            return packed(gram), None
-        ones = self.rows.weighted(np.ones((self.n_rows, 1)))
-        return packed(gram), self.rows.project(columns, ones)[:, 0]
+        gram, of_ones = np.zeros((b, b)), np.zeros(b) if self.facts.fit_intercept else None
+        for piece in self._pieces(columns):
+            # The norm of a kernel's space hardly penalises what float32 rounds away.
+            gram += piece.gram(columns, exact=self.matrix is not None)
+            if of_ones is not None:
+                ones = piece.weighted(np.ones((piece.n_rows, 1)))
+                of_ones += piece.project(columns, ones)[:, 0]
+        return packed(gram), of_ones
 
     def everywhere(self, state: _State) -> tuple[NDArray, NDArray | None]:
         """``block`` of all columns."""
@@ -363,6 +321,17 @@ class NormalPart(SettledPart):
     def _of_ones(self, weighted: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """1ᵀ v, for the intercept if there is one."""
         return weighted.sum(axis=0) if self.facts.fit_intercept else None
+
+    def _pieces(self, J: NDArray) -> Iterator[RowPart]:
+        """Pieces of the rows for products with columns: one for all where there is memory."""
+        if not self.n_rows:
+            return iter(())
+        available = available_memory()
+        fits = available is None or (
+            _COPIES * self.design.dtype.itemsize * len(J) * self.n_rows <= _SHARE * available
+        )
+        self.rows.room = np.inf if fits else 0.0
+        return self.rows.pieces(J)
 
     def _allow(self, bytes_per_row: float) -> None:
         """Let columns that are made be cached, in so many bytes for each row."""

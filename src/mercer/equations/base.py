@@ -58,6 +58,8 @@ class Equations:
     knows_residual: ClassVar[bool] = False  # from the state, without a product
     spans_subspaces: ClassVar[bool] = True  # offers what ``Subspace`` needs
     n_machines: int = 1  # with memory of their own, over which the rows are spread
+    in_pieces: bool = False  # columns of a block need not fit into memory for all rows together
+    kind: np.dtype = np.dtype(np.float64)  # of arrays of the state with a number per row and column
 
     def __init__(self, problem: Problem, alphas: NDArray[np.float64], n_parts: int = 1):
         self.problem = problem
@@ -80,8 +82,8 @@ class Equations:
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     def _take_rows(self) -> None:
-        """Set the targets of all rows, and split the rows into parts."""
-        self.y = self.problem.y.reshape(self.n_rows, -1).astype(np.float64)
+        """Set the targets of all rows, in the problem's dtype, and split the rows into parts."""
+        self.y = self.problem.y.reshape(self.n_rows, -1)
         self.parts = _split(self.problem, self.n_parts)
 
     @property
@@ -186,7 +188,8 @@ class Equations:
     def restore(self, saved: dict[str, NDArray]) -> None:
         """Go where ``saved`` was, to the last bit."""
         self.state = {
-            name: copied(saved[name], np.float64, self.problem.device) for name in self.state
+            name: copied(saved[name], array.dtype, self.problem.device)
+            for name, array in self.state.items()
         }
 
     def cache(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
@@ -198,6 +201,11 @@ class Equations:
         n_rows = sum(part.n_rows for part in generators)
         for part in generators:
             part.budget = n_bytes * part.n_rows / n_rows
+
+    def hold(self, n_bytes: float) -> None:
+        """Allow the generated columns of the block at work so many bytes of memory."""
+        for part in self.parts:
+            part.room = n_bytes * part.n_rows / self.n_rows
 
     def available_memory(self) -> int | None:
         """Bytes that can be taken on each machine, or None where the system does not tell."""
@@ -318,6 +326,8 @@ class Equations:
     def _basis(self, place: int) -> Arrays:
         """The changes of the last epochs, of one strength."""
         columns = self.of(place)
+        if len(self.changes) == 1:
+            return {name: array[:, columns] for name, array in self.changes[0].items()}
         return {
             name: np.hstack([change[name][:, columns] for change in self.changes])
             for name in self.changes[0]

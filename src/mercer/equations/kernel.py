@@ -66,6 +66,10 @@ class KernelEquations(Equations):
         eps = float(np.finfo(problem.dtype).eps)
         self._reference = np.where(norms <= 4 * eps * size, np.inf, norms)
 
+    def _take_rows(self) -> None:
+        super()._take_rows()
+        self.y = self.y.astype(np.float64)
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.n_rows, len(self.alphas) * self.width

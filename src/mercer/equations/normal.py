@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from mercer._runtime.arrays import row_chunks
 from mercer._runtime.device_arrays import inner, on_host, placed, zeros
 from mercer.equations.base import Arrays, Equations, Functions
 from mercer.equations.block import EquationBlock
@@ -15,12 +18,18 @@ from mercer.problem import Problem
 
 __all__ = ["NormalEquations", "diagonalised"]
 
+# Numbers of a state from which that of a float32 problem is float32: as float64 it would take
+# 128 MB, and so would each change of an epoch.
+_LARGE = 2**24
+
 
 class NormalEquations(Equations):
     """((1/n) Zᵀ S Z + α P) w = (1/n) Zᵀ S y, with the intercept as one more column of ones.
 
     P is the identity, or M + jitter I for ``RKHSNorm``. The state is the residual y − Z w − b of
-    every row; with M, the products M w stand beside it, so that landmarks need not be rows.
+    every row; with M, the products M w stand beside it, so that landmarks need not be rows. It is
+    float64, except for large float32 problems; sums over rows are float64 in any case. All that has
+    a number per row and output is worked on in chunks of rows.
 
     The intercept joins every block: it is best for the weights after each of them.
 
@@ -57,14 +66,26 @@ class NormalEquations(Equations):
             self._matrix = row_part(penalty.matrix, every, None, problem.device)
             self._jitter = penalty.jitter
         n_columns = problem.design.shape[1]
-        mean = problem.row_mean(self.y) if problem.fit_intercept else np.zeros(self.n_outputs)
-        self._target = self.y - mean
-        size = np.sqrt(problem.row_mean(np.square(self.y)))
-        left = np.sqrt(problem.row_mean(np.square(self._target)))
+        zero = np.zeros(self.n_outputs)
+        self._mean = problem.row_mean(self.y) if problem.fit_intercept else zero
+        size, left = np.sqrt(self._mean_squares(zero)), np.sqrt(self._mean_squares(self._mean))
         self._constant = left <= 4 * float(np.finfo(problem.dtype).eps) * size
         # Squares of the residual of the best constant model, column by column as blocks are met.
         self._met = np.zeros(n_columns, dtype=bool)
         self._of_target = np.zeros((n_columns, self.n_outputs))
+        short = problem.device is None and problem.dtype == np.float32
+        large = self.n_rows * self.shape[1] >= _LARGE
+        self.kind = np.dtype(np.float32 if short and large else np.float64)
+        self.in_pieces = problem.device is None
+
+    def _mean_squares(self, centre: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(1/n) Σ s_i (y_i − centre)² of every output."""
+        total = np.zeros(self.n_outputs)
+        for part in self.parts:
+            for rows in self._chunks(part):
+                squares = np.square(self.y[part.rows][rows] - centre)
+                total += part.weighted(squares, rows).sum(axis=0)
+        return total / self.n_rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -113,66 +134,86 @@ class NormalEquations(Equations):
     def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
         self.state = {"x": x.astype(np.float64)}
         for m, part in enumerate(self.parts):
-            y = np.tile(self.y[part.rows], (1, len(self.alphas)))
-            self.state[f"rows{m}"] = y - self._forward(part, self.x, blocks)
+            state = self._forward(part, self.x, blocks, self.kind)
+            for rows in self._chunks(part):
+                y = np.tile(self.y[part.rows][rows], (1, len(self.alphas)))
+                state[rows] = y - state[rows]
+            self.state[f"rows{m}"] = state
         if self._matrix is not None:
             self.state["of_matrix"] = self._matrix.matvec(self.problem.weights_of(self.x), blocks)
 
     def block(self, J: NDArray, gram: bool = True) -> EquationBlock:
-        with self.phase("generate"):
-            for part in self._generators():
-                part.columns(J)
-        with self.phase("reduce"):
-            rows, rhs = self._residual_of(J)
-        block = EquationBlock(rows, J, rhs)
+        if self._matrix is not None:
+            with self.phase("generate"):
+                self._matrix.columns(J)
+        sums = [self._swept(m, J, gram) for m in range(len(self.parts))]
+        block = EquationBlock(*self._residual_of(J, sums))
         if gram:
-            with self.phase("gram"):
-                block.gram = self._gram_of(J)
-                block.penalty = self._penalty_of(J)
+            block.gram = self._gram_of(J, sums)
+            block.penalty = self._penalty_of(J)
         return block
 
+    def _swept(self, number: int, J: NDArray, gram: bool = False) -> _Sums:
+        """Sums over the rows of a part for the columns J, in one sweep over its pieces.
+
+        Columns that are met for the first time are also projected on the targets.
+        """
+        part, state, met = self.parts[number], self.state[f"rows{number}"], self._met[J].all()
+        # The norm of a kernel's space hardly penalises what float32 rounds away: with a rounded
+        # Gram matrix the equations are indefinite, and steps diverge.
+        exact = self._matrix is not None
+        total = _Sums()
+        for piece in part.pieces(J):
+            with self.phase("generate"):
+                piece.columns(J)
+            with self.phase("reduce"):
+                for rows in self._chunks(piece):
+                    v = piece.weighted(state[_within(part, piece, rows)], rows)
+                    total.add("of_ones", v.sum(axis=0, dtype=np.float64))
+                    if not met:
+                        target = self.y[piece.rows][rows] - self._mean
+                        v = np.hstack([v, piece.weighted(target, rows)])
+                    total.add("projected", piece.project(J, v, rows))
+            if not gram:
+                continue
+            with self.phase("gram"):
+                total.add("gram", piece.gram(J, exact))
+                if self.problem.fit_intercept:
+                    ones = np.ones_like(self.y[piece.rows, :1], dtype=np.float64)
+                    total.add("ones", piece.project(J, piece.weighted(ones)))
+        return total
+
     def _residual_of(
-        self, J: NDArray, kind: str = "right-hand sides"
-    ) -> tuple[NDArray, NDArray[np.float64]]:
-        """Rows of a block, and the residual there."""
-        rhs = self._projected(J, kind)
+        self, J: NDArray, sums: list[_Sums], kind: str = "right-hand sides"
+    ) -> tuple[NDArray, NDArray, NDArray[np.float64]]:
+        """Rows of a block, its columns, and the residual there."""
+        rhs = self._projected(J, sums, kind)
         rhs -= self.strengths() * self._jitter * self.x[J]
         if self._matrix is not None:
             rhs -= self.strengths() * self.state["of_matrix"][J]
         if not self.problem.fit_intercept:
-            return J, rhs
-        sums = self._sum([v.sum(axis=0) for v in self._weighted(self.state)], "intercept")
-        return np.append(J, len(self.x) - 1), np.vstack([rhs, sums / self.n_rows])
+            return J, J, rhs
+        of_ones = self._sum([each["of_ones"] for each in sums], "intercept")
+        return np.append(J, len(self.x) - 1), J, np.vstack([rhs, of_ones / self.n_rows])
 
-    def _projected(self, J: NDArray, kind: str) -> NDArray[np.float64]:
+    def _projected(self, J: NDArray, sums: list[_Sums], kind: str) -> NDArray[np.float64]:
         """Z_Jᵀ S (state) / n; the first time, its scale is computed beside it."""
-        n_columns, met = self.shape[1], self._met[J].all()
-        vectors = [
-            p.weighted(rows if met else np.hstack([rows, self._target[p.rows]]))
-            for p, rows in zip(self.parts, self._rows(self.state), strict=True)
-        ]
-        sums = [part.project(J, v) for part, v in zip(self.parts, vectors, strict=True)]
-        if not met:
-            target = self._sum([each[:, n_columns:] for each in sums], "scale") / self.n_rows
+        n_columns, projected = self.shape[1], [each["projected"] for each in sums]
+        if projected[0].shape[1] > n_columns:
+            target = self._sum([each[:, n_columns:] for each in projected], "scale") / self.n_rows
             self._of_target[J] = on_host(np.square(target))
             self._met[J] = True
-        return self._sum([each[:, :n_columns] for each in sums], kind) / self.n_rows
+        return self._sum([each[:, :n_columns] for each in projected], kind) / self.n_rows
 
-    def _gram_of(self, J: NDArray) -> NDArray[np.float64]:
-        # The norm of a kernel's space hardly penalises what float32 rounds away: with a rounded
-        # Gram matrix the equations are indefinite, and steps diverge.
-        exact = self._matrix is not None
-        gram = self._sum([part.gram(J, exact) for part in self.parts], "gram") / self.n_rows
+    def _gram_of(self, J: NDArray, sums: list[_Sums]) -> NDArray[np.float64]:
+        gram = self._sum([each["gram"] for each in sums], "gram") / self.n_rows
         if not self.problem.fit_intercept:
             return gram
-        b = len(J)
-        ones = [part.weighted(np.ones_like(self.y[part.rows, :1])) for part in self.parts]
-        projected = [p.project(J, v) for p, v in zip(self.parts, ones, strict=True)]
-        sums = self._sum(projected, "intercept")
+        b, ones = len(J), self._sum([each["ones"] for each in sums], "intercept")
         matrix = zeros((b + 1, b + 1), np.float64, gram)
         matrix[b, b] = 1.0
         matrix[:b, :b] = gram
-        matrix[:b, b] = matrix[b, :b] = sums[:, 0] / self.n_rows
+        matrix[:b, b] = matrix[b, :b] = ones[:, 0] / self.n_rows
         return matrix
 
     def _penalty_of(self, J: NDArray) -> NDArray[np.float64]:
@@ -189,24 +230,35 @@ class NormalEquations(Equations):
         self._send("weights", delta.size * (len(self.parts) > 1))
         with self.phase("update"):
             self._change("x", block.rows, delta)
-            for m, part in enumerate(self.parts):
-                change = -part.product(J, delta[:b])
-                if self.problem.fit_intercept:
-                    change -= delta[b]
-                self._change(f"rows{m}", slice(None), change)
             if self._matrix is not None:
                 self._change("of_matrix", slice(None), self._matrix.product(J, delta[:b]))
+        for m, part in enumerate(self.parts):
+            for piece in part.pieces(J):
+                with self.phase("generate"):
+                    piece.columns(J)
+                with self.phase("update"):
+                    for rows in self._chunks(piece):
+                        change = -piece.product(J, delta[:b], rows)
+                        if self.problem.fit_intercept:
+                            change -= delta[b]
+                        self._change(f"rows{m}", _within(part, piece, rows), change)
 
     def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
         residual = zeros(self.shape, np.float64, self.x)
         for J in blocks:
-            rows, rhs = self._residual_of(J, "residual")
+            sums = [self._swept(m, J) for m in range(len(self.parts))]
+            rows, _, rhs = self._residual_of(J, sums, "residual")
             residual[rows] = rhs
         return residual
 
     def values(self) -> NDArray[np.float64]:
-        pairs = zip(self._weighted(self.state), self._rows(self.state), strict=True)
-        squares = self._sum([np.einsum("ij,ij->j", sv, v) for sv, v in pairs], "values")
+        squares = self._sum(
+            [
+                sum(np.einsum("ij,ij->j", sv, v) for v, sv in self._pairs(part, rows, rows))
+                for part, rows in zip(self.parts, self._rows(self.state), strict=True)
+            ],
+            "values",
+        )
         w = self.problem.weights_of(self.x)
         norms = self._jitter * np.einsum("ij,ij->j", w, w)
         if self._matrix is not None:
@@ -229,8 +281,8 @@ class NormalEquations(Equations):
     # -- subspaces ---------------------------------------------------------------------------
 
     def pairing(self, left: Arrays, right: Arrays, index: int) -> NDArray[np.float64]:
-        pairs = zip(self._rows(left), self._weighted(right), strict=True)
-        sums = self._sum([inner(change, weighted) for change, weighted in pairs], "energy")
+        triples = zip(self.parts, self._rows(left), self._rows(right), strict=True)
+        sums = self._sum([self._inner(*each) for each in triples], "energy")
         norms = inner(self._norms(left), self.problem.weights_of(right["x"]))
         return sums / self.n_rows + self.alphas[index] * norms
 
@@ -238,6 +290,27 @@ class NormalEquations(Equations):
         columns = self.of(index)
         here = {name: array[:, columns] for name, array in self.state.items()}
         return -self.pairing(directions, here, index)
+
+    def combine(
+        self, functions: Functions | None, weights: list[tuple[NDArray[np.float64], NDArray]]
+    ) -> None:
+        for place, (of_changes, of_functions) in enumerate(weights):
+            columns = self.of(place)
+            for name, basis in self._basis(place).items():
+                state, last = self.state[name][:, columns], self.changes[-1][name][:, columns]
+                for rows in row_chunks(len(basis), 8.0 * self.width):
+                    change = basis[rows] @ of_changes
+                    if functions is not None:
+                        change += functions.arrays[name][rows] @ of_functions
+                    state[rows] += change
+                    last[rows] += change
+
+    def _inner(self, part: RowPart, left: NDArray, right: NDArray) -> NDArray[np.float64]:
+        """leftᵀ S right of arrays with a row per row of a part."""
+        total: NDArray[np.float64] = np.zeros((left.shape[1], right.shape[1]))
+        for v, weighted in self._pairs(part, left, right):
+            total += inner(v, weighted)
+        return total
 
     def _norms(self, changes: Arrays) -> NDArray[np.float64]:
         """P times the weights of changes."""
@@ -276,15 +349,27 @@ class NormalEquations(Equations):
 
     # -- rows --------------------------------------------------------------------------------
 
-    def _weighted(self, arrays: Arrays) -> list[NDArray[np.float64]]:
-        """S v of the arrays, or changes, that have one row per row of each part."""
-        return [p.weighted(v) for p, v in zip(self.parts, self._rows(arrays), strict=True)]
+    def _chunks(self, part: RowPart) -> Iterator[slice]:
+        """Chunks of the rows of a part or piece, counted from its first row."""
+        return row_chunks(part.n_rows, 8.0 * self.shape[1])
+
+    def _pairs(
+        self, part: RowPart, left: NDArray, right: NDArray
+    ) -> Iterator[tuple[NDArray, NDArray]]:
+        """Chunks of arrays with a row per row of a part in float64: v, and S v of the other."""
+        for rows in self._chunks(part):
+            wide = right[rows].astype(np.float64, copy=False)
+            yield left[rows].astype(np.float64, copy=False), part.weighted(wide, rows)
 
     def _forward(
-        self, part: RowPart, x: NDArray, blocks: list[NDArray] | None = None
-    ) -> NDArray[np.float64]:
-        """Z w + b."""
-        responses = part.matvec(self.problem.weights_of(x), blocks)
+        self,
+        part: RowPart,
+        x: NDArray,
+        blocks: list[NDArray] | None = None,
+        kind: DTypeLike = np.float64,
+    ) -> NDArray:
+        """Z w + b, a fresh array of that kind."""
+        responses = part.matvec(self.problem.weights_of(x), blocks, kind)
         if self.problem.fit_intercept:
             responses += x[-1]
         return responses
@@ -303,6 +388,20 @@ class NormalEquations(Equations):
         if self._matrix is None:
             return w
         return self._matrix.matvec(w) + self._jitter * w
+
+
+class _Sums(dict[str, NDArray]):
+    """Sums over rows by name."""
+
+    def add(self, name: str, term: NDArray) -> None:
+        """Add a term, an array."""
+        self[name] = self[name] + term if name in self else term
+
+
+def _within(part: RowPart, piece: RowPart, rows: slice) -> slice:
+    """Rows of a piece, counted from the first row of its part."""
+    first = piece.rows.start - part.rows.start
+    return slice(first + rows.start, first + rows.stop)
 
 
 def _features(part: RowPart, rows: NDArray) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -46,18 +47,21 @@ class DevicePart(RowPart):
             total += wide.T @ (wide if self.weights is None else wide * self.weights[rows, None])
         return total
 
-    def project(self, J: NDArray, v: Any) -> Any:
-        block = self.columns(J)
+    def pieces(self, J: NDArray) -> Iterator[RowPart]:
+        yield self
+
+    def project(self, J: NDArray, v: Any, rows: slice = slice(None)) -> Any:
+        block = self.columns(J)[rows]
         total = zeros((len(J), v.shape[1]), np.float64, block)
-        for rows in row_chunks(len(block), max(1, len(J)), _WIDENED):
-            total += block[rows].astype(np.float64, copy=False).T @ v[rows]
+        for chunk in row_chunks(len(block), max(1, len(J)), _WIDENED):
+            total += block[chunk].astype(np.float64, copy=False).T @ v[chunk]
         return total
 
-    def product(self, J: NDArray, delta: Any) -> Any:
-        block = self.columns(J)
+    def product(self, J: NDArray, delta: Any, rows: slice = slice(None)) -> Any:
+        block = self.columns(J)[rows]
         return (block @ delta.astype(block.dtype)).astype(np.float64, copy=False)
 
-    def matvec(self, w: Any, blocks: list[NDArray] | None = None) -> Any:
+    def matvec(self, w: Any, blocks: list[NDArray] | None = None, kind: Any = np.float64) -> Any:
         if blocks and all(J.tobytes() in self._cache for J in blocks):
             total = zeros((self.n_rows, w.shape[1]), np.float64, w)
             for J in blocks:
@@ -65,7 +69,7 @@ class DevicePart(RowPart):
                 for rows in row_chunks(len(cached), max(1, len(J)), _WIDENED):
                     total[rows] += cached[rows].astype(np.float64, copy=False) @ w[J]
             return total
-        return super().matvec(w)
+        return super().matvec(w, kind=kind)
 
 
 class DeviceFactor:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer._runtime.arrays import row_chunks
 from mercer._runtime.device_arrays import zeros
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 
 __all__ = ["RowPart"]
 
+_EVERY = slice(None)  # all rows of a part
+
 
 class RowPart:
     """Some rows of a design: their numbers, weights and the columns cached of them.
 
-    ``budget`` are the bytes left for columns that are cached.
+    ``budget`` is the number of bytes left for cached columns, ``room`` the number of bytes for the
+    columns of the block at work.
     """
 
     def __init__(self, design: Design, rows: slice, weights: NDArray | None):
@@ -24,8 +30,43 @@ class RowPart:
         self.weights = weights
         self.n_rows = design.shape[0]
         self.budget = 0.0
+        self.room = np.inf
         self._cache: dict[bytes, NDArray] = {}
         self._last: tuple[bytes, NDArray] | None = None
+        self._first: RowPart | None = None  # rows whose columns are held where ``room`` is short
+
+    def pieces(self, J: NDArray) -> Iterator[RowPart]:
+        """Consecutive pieces of the rows, for products with the columns J.
+
+        The part itself where all of the columns are cached or have room. Otherwise as many of the
+        first rows as have room, whose columns stay until others are needed, and then pieces whose
+        columns are generated for each sweep over the pieces.
+        """
+        row = float(self.design.dtype.itemsize) * max(1, len(J))
+        if self._has(J) or row * self.n_rows <= max(self.room, self.budget):
+            self._first = None
+            yield self
+            return
+        self._last = None
+        n_first = int(self.room / row)
+        if self._first is None or self._first.n_rows != n_first:
+            self._first = self.piece(slice(0, n_first))
+        if n_first:
+            yield self._first
+        for rows in row_chunks(self.n_rows - n_first, row):
+            yield self.piece(slice(n_first + rows.start, n_first + rows.stop))
+
+    def piece(self, rows: slice) -> RowPart:
+        """The part of some of the rows, which are counted from the first row of this part."""
+        weights = None if self.weights is None else self.weights[rows]
+        first = self.rows.start
+        numbers = slice(first + rows.start, first + rows.stop)
+        return RowPart(self.design.rows(rows), numbers, weights)
+
+    def _has(self, J: NDArray) -> bool:
+        """Whether the columns J are in memory."""
+        key = J.tobytes()
+        return key in self._cache or (self._last is not None and self._last[0] == key)
 
     def columns(self, J: NDArray) -> NDArray:
         """Columns J, cached for repeated requests in a row."""
@@ -69,14 +110,14 @@ class RowPart:
         block = Dense(self.columns(J))
         return Design.gram(block, self.weights) if exact else block.gram(self.weights)
 
-    def project(self, J: NDArray, v: NDArray) -> NDArray[np.float64]:
-        """Z_Jᵀ v."""
-        block = self.columns(J)
-        return Dense(block).rmatvec(v.astype(block.dtype)).astype(np.float64)
+    def project(self, J: NDArray, v: NDArray, rows: slice = _EVERY) -> NDArray[np.float64]:
+        """Z_Jᵀ v of some rows."""
+        block = self.columns(J)[rows]
+        return Dense(block).rmatvec(v.astype(block.dtype, copy=False)).astype(np.float64)
 
-    def product(self, J: NDArray, delta: NDArray) -> NDArray[np.float64]:
-        """Z_J delta."""
-        block = self.columns(J)
+    def product(self, J: NDArray, delta: NDArray, rows: slice = _EVERY) -> NDArray[np.float64]:
+        """Z_J delta of some rows."""
+        block = self.columns(J)[rows]
         return (block @ delta.astype(block.dtype)).astype(np.float64, copy=False)
 
     def locate(self, J: NDArray) -> tuple[NDArray, NDArray]:
@@ -84,20 +125,22 @@ class RowPart:
         inside = np.flatnonzero((self.rows.start <= J) & (self.rows.stop > J))
         return inside, J[inside] - self.rows.start
 
-    def weighted(self, v: NDArray) -> NDArray[np.float64]:
-        """S v."""
-        return v if self.weights is None else v * self.weights[:, None]
+    def weighted(self, v: NDArray, rows: slice = _EVERY) -> NDArray[np.float64]:
+        """S v of some rows."""
+        return v if self.weights is None else v * self.weights[rows, None]
 
-    def matvec(self, w: NDArray, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
-        """Z w, from cached columns if all of ``blocks`` are cached."""
+    def matvec(
+        self, w: NDArray, blocks: list[NDArray] | None = None, kind: DTypeLike = np.float64
+    ) -> NDArray:
+        """Z w, a fresh array of that kind, from cached columns if all of ``blocks`` are."""
         if not np.any(w):
-            return zeros((self.n_rows, w.shape[1]), np.float64, w)
+            return zeros((self.n_rows, w.shape[1]), kind, w)
         if blocks and all(J.tobytes() in self._cache for J in blocks):
             total = np.zeros((self.n_rows, w.shape[1]))
             for J in blocks:
                 total += times(self._cache[J.tobytes()], w[J])
-            return total
-        return self.design.matvec(self._suited(w)).astype(np.float64)
+            return total.astype(kind, copy=False)
+        return self.design.matvec(self._suited(w)).astype(kind, copy=False)
 
     def exact(self, w: NDArray) -> NDArray[np.float64]:
         """Z w with the entries of a kernel that are not rounded."""

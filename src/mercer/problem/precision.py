@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._runtime.arrays import row_chunks
 from mercer.designs import Design, KernelColumns
 from mercer.losses.base import median, typical
 from mercer.penalties import RKHSNorm
@@ -101,7 +102,15 @@ def spread(problem: Problem) -> NDArray[np.float64]:
     """
     if problem.loss.link == "log":
         return np.ones(problem.n_outputs)
-    y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
+    y = problem.y.reshape(problem.n_rows, -1)
+    if not isinstance(y, np.ndarray):  # it has no copies of some columns
+        return _spread(problem, y.astype(np.float64))
+    groups = row_chunks(problem.n_outputs, 8.0 * problem.n_rows)
+    return np.concatenate([_spread(problem, y[:, few].astype(np.float64)) for few in groups])
+
+
+def _spread(problem: Problem, y: NDArray) -> NDArray[np.float64]:
+    """``spread`` of some of the outputs."""
     if problem.loss.robust and problem.fit_intercept:
         sizes = typical(np.abs(y - median(y, problem.row_mean)), problem.row_mean)
         if np.all(sizes > 0):

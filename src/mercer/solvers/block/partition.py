@@ -10,7 +10,7 @@ from mercer._runtime.random import Slot, Streams
 from mercer.designs import Design
 from mercer.equations import Equations, KernelEquations
 
-__all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
+__all__ = ["bytes_of_block", "least_bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
 _SMALLEST, _LARGEST = 512, 6144  # least and largest number of columns of a block
 _ALONE = 4000  # columns up to which one block of all columns takes seconds
@@ -31,6 +31,11 @@ def bytes_of_block(system: Equations, size: int) -> float:
     """Bytes of a machine for work on one block: columns twice, a Gram matrix, a factor, copies."""
     n_rows = system.n_rows / system.n_machines
     return 2.0 * system.problem.design.dtype.itemsize * n_rows * size + 48.0 * size**2
+
+
+def least_bytes_of_block(system: Equations, size: int) -> float:
+    """``bytes_of_block`` without the columns where they are worked on in pieces of rows."""
+    return 48.0 * size**2 if system.in_pieces else bytes_of_block(system, size)
 
 
 def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.inf) -> int:

@@ -28,7 +28,13 @@ from mercer.solvers.base import (
 )
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import mark_of
-from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
+from mercer.solvers.block.partition import (
+    bytes_of_block,
+    least_bytes_of_block,
+    partition,
+    permutation,
+    size_of_blocks,
+)
 from mercer.solvers.block.state import BlockState
 from mercer.solvers.block.subspace import Subspace, depth_of
 
@@ -39,7 +45,10 @@ _FACTORS = 0.25  # share of the cache for Gram matrices and factors
 _DEPTH = 5  # number of last epochs whose changes are minimised over together
 _FUNCTIONS = 256  # most functions of few rows or landmarks in that minimisation
 _SMALL = 0.05  # share of the available memory for these functions
-_VECTORS = 5  # numbers stored per row and column, without the changes of the last epochs
+# Numbers stored per row and column, without the changes of the last epochs: of equations that
+# work on whole arrays, and of those that work in pieces of rows.
+_VECTORS, _IN_PIECES = 5, 2
+_HELD = 0.75  # share of the memory that the cache leaves for the columns of the block at work
 _NEAR = 2.0  # block-wise residuals overestimate by up to 2x: compute the true one below 2·tol
 _TRACES = ("epoch", "block")
 
@@ -55,7 +64,9 @@ class BlockCoordinateDescent(Solver):
             (G + alpha P_JJ) Δ = r,   w_J += Δ,   y − Zw −= Z_J Δ
 
     A block is computed, used and discarded; the solver stores only vectors of one entry per row or
-    column. Several outputs share a block and its factor, several strengths share the block and G.
+    column. Normal equations store them in float32 if the rows are float32 and there are 2²⁴ or more
+    residuals, and generate some rows of a block again, piece by piece, where memory does not hold
+    the block. Several outputs share a block and its factor, several strengths the block and G.
     For the kernel machine of all rows (``RKHSNorm`` with the design itself) the algorithm is
     Gauss-Seidel on (K + n alpha I) a = y − b: there is no Gram matrix, and the residual is known
     after each block. For other systems the trace has the norm of the block-wise residuals, each
@@ -159,7 +170,7 @@ class BlockCoordinateDescent(Solver):
         key = key_from(self.random_state)
         system.phase = clock.phase
         theta = start_of(problem, start)
-        size, room = self._plan(system)
+        size, room, of_block = self._plan(system)
         system.start(system.from_theta(theta))
         state = BlockState(
             problem=problem,
@@ -182,6 +193,7 @@ class BlockCoordinateDescent(Solver):
         for J in state.blocks:
             J.flags.writeable = False  # a device is told of them once
         # A trace by blocks shows the cost of every block: none is generated beforehand.
+        system.hold(of_block)
         system.cache((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
         # Only columns that are cached from the start count: a resumed fit has no others.
         state.cached = system.cached
@@ -194,13 +206,14 @@ class BlockCoordinateDescent(Solver):
         self._leave(state)
         return state
 
-    def _plan(self, system: Equations) -> tuple[int, float]:
-        """Columns of a block, and bytes of the cache."""
+    def _plan(self, system: Equations) -> tuple[int, float, float]:
+        """Columns of a block, bytes of the cache, and bytes for the columns of a block at work."""
         design, n_machines = system.problem.design, system.n_machines
         n_long = system.n_rows / n_machines + 2.0 * system.shape[0]
         functions = 24.0 * n_long * self._n_functions(system, cached=True)
-        n_vectors = _VECTORS + 2 * depth_of(system, _DEPTH) * self._accelerates(system)
-        vectors = 8.0 * system.shape[1] * n_long * n_vectors + functions
+        n_vectors = _IN_PIECES if system.in_pieces else _VECTORS
+        n_vectors += 2 * depth_of(system, _DEPTH) * self._accelerates(system)
+        vectors = float(system.kind.itemsize) * system.shape[1] * n_long * n_vectors + functions
         available = system.available_memory()
         free = n_machines * _CACHE * ((available or 0) - vectors)
         room = float(self.hold) if self.hold != "auto" else free
@@ -211,7 +224,9 @@ class BlockCoordinateDescent(Solver):
         _check_block(system, size, vectors)
         if self.hold == "auto":
             room -= n_machines * _CACHE * bytes_of_block(system, size)
-        return size, room
+        if available is None:
+            return size, room, np.inf
+        return size, room, max(0.0, _HELD * (available - vectors - max(0.0, room)))
 
     def _accelerates(self, system: Equations) -> bool:
         return self.accelerated and system.spans_subspaces
@@ -289,16 +304,13 @@ class BlockCoordinateDescent(Solver):
 
         Block-wise residuals, each before its block moves, stand for that of the normal equations,
         which needs all columns once more; it is computed where they are small. The kernel machine's
-        residual is part of the state, and computed anew before a strength leaves, if moves were
-        rounded to float32.
+        residual is part of the state. The state is computed anew before a strength leaves, if moves
+        of the residual, or the state of normal equations, were rounded to float32.
         """
         system = state.system
         if system.knows_residual:
             relative = self._residuals(state)
-            if state.problem.dtype == np.float32 and relative.min() <= self.tol:
-                with state.clock.phase("reduce"):
-                    system.start(system.x, state.blocks if state.cached else None)
-                relative = self._residuals(state)
+            relative = self._confirmed(state, relative, state.problem.dtype)
             true = np.ones(len(relative), dtype=bool)
         else:
             relative = system.relative_of_blocks(state.squares).max(axis=1)
@@ -306,9 +318,20 @@ class BlockCoordinateDescent(Solver):
             if state.iteration == 1 and (state.cached or len(state.blocks) == 1):
                 true[:] = True  # the first epoch may have solved it all
             if true.any():
-                relative = np.where(true, self._residuals(state), relative)
+                found = self._confirmed(state, self._residuals(state), system.kind)
+                relative = np.where(true, found, relative)
         state.relative[state.index] = relative
         state.estimated = not true.all()
+
+    def _confirmed(
+        self, state: BlockState, relative: NDArray[np.float64], kind: np.dtype
+    ) -> NDArray[np.float64]:
+        """Residuals of a fresh state, if one of ``relative`` is small and moves have that dtype."""
+        if kind != np.float32 or relative.min() > self.tol:
+            return relative
+        with state.clock.phase("reduce"):
+            state.system.start(state.system.x, state.blocks if state.cached else None)
+        return self._residuals(state)
 
     def _residuals(self, state: BlockState) -> NDArray[np.float64]:
         """The largest relative residual of every strength at work."""
@@ -368,7 +391,7 @@ def _check_block(system: Equations, size: int, besides: float = 0.0) -> None:
     check_setting(
         "block_size",
         size,
-        lambda b: besides + bytes_of_block(system, b),
+        lambda b: besides + least_bytes_of_block(system, b),
         f"block coordinate descent with blocks of {size} columns of {system.n_rows} rows",
         "take fewer rows, outputs or alphas",
     )
