@@ -448,3 +448,14 @@ def test_a_rising_loss_is_warned_of_once():
         for row in range(120):
             model.partial_fit(X[[row]], y[[row]])
     assert [one.category for one in caught].count(ConvergenceWarning) == 1
+
+
+@pytest.mark.parametrize("kind", [DoublySGDRegressor, DoublySGDClassifier])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_it_says_that_it_leaves_and_what_takes_its_place(kind, method):
+    X, y = wave(64)
+    given = {"classes": [False, True]} if method == "partial_fit" and "Class" in str(kind) else {}
+    y = y > 0 if "Class" in str(kind) else y
+    successor = kind.__name__.replace("DoublySGD", "Kernel")
+    with pytest.warns(FutureWarning, match=f"leaves mercer with version 0.5; {successor} has"):
+        getattr(kind(max_iter=1, random_state=0), method)(X, y, **given)

@@ -103,6 +103,16 @@ class StreamingMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
+    def _check_flags(self) -> None:
+        super()._check_flags()
+        successor = type(self).__name__.replace("DoublySGD", "Kernel")
+        warnings.warn(
+            f"{type(self).__name__} leaves mercer with version 0.5; {successor} has partial_fit, "
+            "whose model is that of all rows at once.",
+            FutureWarning,
+            stacklevel=3,
+        )
+
     def _fit_rows(self, rows: TrainingSample, listener: Listener | None, plan: FitPlan) -> None:
         solver = self._solver()
         scaled = self._begin(rows)
