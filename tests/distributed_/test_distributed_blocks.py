@@ -24,7 +24,7 @@ from _block_fits import (
 )
 from _shards import UNEVEN, D, Forgetful, N, cut, inputs, target
 from mercer import losses, maps, penalties, solvers
-from mercer.distributed import Here, Run, Shard
+from mercer.distributed import Here, Run, Shard, kernel_products  # noqa: F401, products of workers
 from mercer.distributed.fingerprint import digest_of_shards
 from mercer.distributed.parts import DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteProblem
