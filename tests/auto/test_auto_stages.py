@@ -86,7 +86,7 @@ def test_shares_are_those_of_least_squares_by_weights():
     lacking = 0.7 * answers[0] + 0.4 * answers[1] + 0.1 * rng.normal(size=(400, 3))
     roots = np.sqrt(weights)[:, None]
     columns = [(roots * answer).ravel() for answer in answers]
-    wanted = np.linalg.lstsq(np.stack(columns, axis=1), (roots * lacking).ravel())[0]
+    wanted = np.linalg.lstsq(np.stack(columns, axis=1), (roots * lacking).ravel(), rcond=None)[0]
     np.testing.assert_allclose(stages._steps(answers, lacking, weights), wanted, rtol=1e-10)
     np.testing.assert_array_equal(stages._steps(answers, -lacking, None), 0.0)
     np.testing.assert_array_equal(stages._steps(answers, 0.0 * lacking, None), 0.0)
