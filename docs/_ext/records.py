@@ -62,9 +62,17 @@ class RecordRuns(Directive):
 
 
 class RecordTasks(Directive):
-    """Whole tasks: a sentence on the runs, then for each task a table and ratios."""
+    """Whole tasks: a sentence on the runs, then for each task a table and ratios.
+
+    With an argument, the table of the task of that name alone.
+    """
+
+    optional_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
+        if self.arguments:
+            return parsed(self, table(*records_read.task_table(self.arguments[0])))
         lines = [records_read.tasks_summary()]
         for task in dict.fromkeys(run["task"] for run in records_read.task_runs()):
             lines += ["", f".. rubric:: {task[0].upper()}{task[1:]}", ""]
