@@ -28,6 +28,9 @@ MAPS = {
     "landmarks": lambda: KernelRegressor(
         Nystroem(gamma=0.3, landmarks=LANDMARKS), scale=False, alpha=1e-4
     ),
+    "span": lambda: KernelRegressor(
+        Nystroem(gamma=0.3, landmarks=LANDMARKS, whiten=False), scale=False, alpha=1e-4
+    ),
     "hashed": lambda: KernelRegressor(
         RandomBinning(gamma=0.3, bins=8, n_components=16, random_state=0),
         scale=False,
@@ -97,6 +100,15 @@ def test_the_default_alpha_follows_the_weights_as_in_fit(data):
          direct(model).set_params(penalty=L2(0.1)).fit(X, y), X)  # fmt: skip
 
 
+def test_texts_come_and_go_as_numbers_do():
+    texts = [f"{a} and {b}" for a in ("one", "two", "three") for b in ("more", "less", "none")]
+    y = np.arange(9.0)
+    model = KernelRegressor("ngrams", n_components=16, alpha=1e-3, random_state=0)
+    whole = direct(model).fit(texts[3:], y[3:])
+    model.partial_fit(texts[:5], y[:5]).partial_fit(texts[5:], y[5:]).forget(texts[:3], y[:3])
+    np.testing.assert_allclose(model.predict(texts), whole.predict(texts), atol=1e-8)
+
+
 def test_linear_features_far_from_zero_keep_their_digits(data):
     X, y, _ = data
     far = X + 1e5
@@ -131,6 +143,17 @@ def test_rows_taken_out_leave_the_model_of_the_rest(name, data):
     near(model, direct(MAPS[name]()).fit(X[90:], y[90:], weights[90:]), X)
     near(model.partial_fit(X[:90], y[:90], weights[:90]),
          direct(MAPS[name]()).fit(X, y, weights), X)  # fmt: skip
+
+
+def test_a_window_that_moves_over_many_times_its_rows_keeps_its_digits():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 3))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = MAPS["fourier"]().partial_fit(X[:200], y[:200])
+    for first in range(200, 10_000, 100):
+        new, old = slice(first, first + 100), slice(first - 200, first - 100)
+        model.partial_fit(X[new], y[new]).forget(X[old], y[old])
+    near(model, direct(MAPS["fourier"]()).fit(X[-200:], y[-200:]), X, 1e-9)
 
 
 def test_float32_rows_come_and_go_to_their_precision(data):

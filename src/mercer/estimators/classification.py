@@ -24,7 +24,7 @@ from mercer.estimators.machine import KernelMachine
 from mercer.estimators.probabilities import check_probabilities
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_classes
-from mercer.estimators.sums import InBatches, of_batches
+from mercer.estimators.sums import InBatches, OfBatches
 from mercer.estimators.targets import ClassTarget, Target
 from mercer.maps import ExactKernel
 from mercer.solvers import BlockCoordinateDescent
@@ -319,7 +319,7 @@ class KernelClassifier(InBatches, Classification, KernelMachine):
 
     _takes_indicators: ClassVar[bool] = True
 
-    @of_batches
+    @OfBatches
     def partial_fit(
         self,
         X: Any,
@@ -336,7 +336,7 @@ class KernelClassifier(InBatches, Classification, KernelMachine):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows. The first call may need some thousand, to determine scales and landmarks.
+            New rows; those of the first call determine scales, gamma and landmarks.
         y : array of shape (n_samples,)
         classes : array of shape (n_classes,), default=None
             All labels of all calls; the first call needs them.

@@ -29,7 +29,7 @@ from mercer.estimators.state import check_map
 from mercer.estimators.targets import Target
 from mercer.maps import FeatureMap
 
-__all__ = ["InBatches", "RowSums", "of_batches"]
+__all__ = ["InBatches", "OfBatches", "RowSums"]
 
 _COPIES = 3.0  # matrices of the side of the sums in memory while some are added or solved
 _ROUNDING = 1e-9  # of a sum of squares: what rows that are all taken out again leave of it
@@ -123,7 +123,8 @@ class RowSums:
     @property
     def total_weight(self) -> float:
         """The sum of the weights as a fit counts it: at least their effective number."""
-        return max(self.weight, self.weight**2 / self.squares) if self.squares else self.weight
+        shares = self.weight / self.squares if self.squares else 1.0
+        return self.weight * max(1.0, shares)
 
     def solution(self, alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Weights (D,) or (D, k), constants () or (k,), and the relative norm of the gradient."""
@@ -167,7 +168,7 @@ class _Solved:
         return vars(model)[self._name]
 
 
-class of_batches:
+class OfBatches:
     """A method of models that keep sums of their rows; else its AttributeError gives the remedy."""
 
     def __init__(self, method: Callable[..., Any]):
@@ -205,7 +206,7 @@ class InBatches(FeatureModel):
     converged_: Any = _Solved()
     optimality_: Any = _Solved()
 
-    @of_batches
+    @OfBatches
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to the model, which then equals a fit to all rows so far.
 
@@ -218,7 +219,7 @@ class InBatches(FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows. The first call may need some thousand, to determine scales and landmarks.
+            New rows; those of the first call determine scales, gamma and landmarks.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0; the default is 1.
@@ -251,13 +252,13 @@ class InBatches(FeatureModel):
         """
         return self._change(X, y, sample_weight)
 
-    @of_batches
+    @OfBatches
     def forget(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out again: the model then equals a fit to the remaining rows.
 
         The scaler, the map and the landmarks of the first batch stay, whatever rows leave. Sums
-        keep the rounding of all rows that were ever in them, so that a model of few remaining rows
-        has fewer digits.
+        keep the rounding of all rows that were ever in them together, so that few rows that remain
+        of many have fewer digits.
 
         Parameters
         ----------
