@@ -336,7 +336,7 @@ class KernelClassifier(InBatches, Classification, KernelMachine):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows; those of the first call determine scales, gamma and landmarks.
+            New rows. The first batch determines scales, gamma and landmarks.
         y : array of shape (n_samples,)
         classes : array of shape (n_classes,), default=None
             All labels of all calls; the first call needs them.

@@ -32,7 +32,7 @@ from mercer.maps import FeatureMap
 __all__ = ["InBatches", "OfBatches", "RowSums"]
 
 _COPIES = 3.0  # matrices of the side of the sums in memory while some are added or solved
-_ROUNDING = 1e-9  # of a sum of squares: what rows that are all taken out again leave of it
+_ROUNDING = 1e-9  # largest rounding of a sum, relative to it, after all its rows have left
 
 
 @dataclass(frozen=True)
@@ -212,14 +212,14 @@ class InBatches(FeatureModel):
 
         The model keeps sums over rows of products of their D features, (D, D) in float64, and
         solves them at the first prediction after a call. In whatever batches and order the rows
-        come, coefficients are those of ``fit`` up to rounding, with the scaler, the map,
+        come, coefficients equal the ones of ``fit`` to rounding, with the scaler, the map,
         ``gamma="scale"`` and the landmarks of the first batch. ``alpha`` applies to the mean loss
         of all rows so far.
 
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows; those of the first call determine scales, gamma and landmarks.
+            New rows. The first batch determines scales, gamma and landmarks.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0; the default is 1.
