@@ -74,6 +74,9 @@ def _machines() -> dict[str, Callable[[], Any]]:
     return {
         "outputs": lambda: mercer.KernelRegressor(binning()).fit(X, np.column_stack([y, X[:, 1]])),
         "path": lambda: mercer.KernelRegressor("exact", alphas=[0.1, 1.0]).fit(X, y),
+        "sums": lambda: mercer.KernelClassifier(
+            "fourier", n_components=4, random_state=0
+        ).partial_fit(X, three, classes=["a", "b", "c"]),
         "two": lambda: mercer.KernelClassifier(binning(), loss="logistic").fit(X, label),
         "three": lambda: mercer.KernelClassifier("exact", alphas=[0.1, 1.0]).fit(X, three),
         "joint": lambda: mercer.KernelClassifier(binning(), loss="multinomial").fit(X, three),

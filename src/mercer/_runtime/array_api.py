@@ -23,7 +23,7 @@ from mercer._runtime.device_arrays import DeviceArray, on_host
 from mercer._runtime.devices import Device, device_named
 from mercer._runtime.pairs import warn_of_other_order
 
-__all__ = ["AnyArrays", "array_of", "of_any_kind"]
+__all__ = ["AnyArrays", "array_of", "fitted_anywhere", "of_any_kind"]
 
 _FITS = ("fit", "fit_transform", "partial_fit")
 _PREDICTS = (
@@ -48,7 +48,7 @@ class AnyArrays:
         for name in (*_FITS, *_PREDICTS):
             method = vars(cls).get(name)
             if callable(method):
-                wrapped = of_any_kind(method) if name not in _FITS else _fitted_anywhere(method)
+                wrapped = of_any_kind(method) if name not in _FITS else fitted_anywhere(method)
                 setattr(cls, name, wrapped)
 
 
@@ -75,7 +75,7 @@ def of_any_kind(method: Callable[..., Any]) -> Callable[..., Any]:
     return predicted
 
 
-def _fitted_anywhere(method: Callable[..., Any]) -> Callable[..., Any]:
+def fitted_anywhere(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that fits to arrays of any kind, and warns of rows in another order."""
     names = list(inspect.signature(method).parameters)[2:]  # behind self and X
 

@@ -30,6 +30,7 @@ class DaskModel(Checked):
     client: Any
     _client: Any
     _local_class: ClassVar[type]
+    _keeps_sums: ClassVar[bool] = False
 
     def _fit_local(self, engine: Any) -> Any:
         """``self._new_local()``, fitted to the shards of an engine."""

@@ -193,6 +193,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             "_intercept_",
             "_probabilities_",
             "_settings_",
+            "_sums_",
             "evidence_",
             "left_out_error_",
             "gamma_path_",

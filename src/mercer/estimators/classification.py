@@ -8,7 +8,7 @@ from types import MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 
@@ -24,7 +24,8 @@ from mercer.estimators.machine import KernelMachine
 from mercer.estimators.probabilities import check_probabilities
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_classes
-from mercer.estimators.targets import ClassTarget
+from mercer.estimators.sums import InBatches, OfBatches
+from mercer.estimators.targets import ClassTarget, Target
 from mercer.maps import ExactKernel
 from mercer.solvers import BlockCoordinateDescent
 
@@ -53,7 +54,8 @@ class _Calibrated:
                 f"{name} over many machines needs a loss that defines probabilities, {known}; "
                 f"got loss={shown(model.loss)}."
             )
-        if not (has_proba or "_probabilities_" in fitted or "map_coef_" not in fitted):
+        is_fitted = not fitted.keys().isdisjoint(("map_coef_", "_sums_"))
+        if is_fitted and not (has_proba or "_probabilities_" in fitted):
             raise AttributeError(
                 f"{name} needs a calibration, which fit makes in one process; this model comes "
                 "from partial_fit, at_alpha or many machines: fit it again."
@@ -105,6 +107,26 @@ class Classification(ClassifierMixin, FeatureModel):
         if isinstance(settings.get("solver"), BlockCoordinateDescent):
             chosen["solver"] = replace(settings["solver"], checkpoint=None)  # of the fit to all
         return copy.set_params(**chosen)
+
+    def _known_classes(self, y: NDArray, classes: Any, first: bool) -> ClassTarget:
+        """The target of a batch of labels y, of the classes that the first call has named."""
+        known = np.unique(y if classes is None else classes) if first else self.classes_
+        if len(known) < 2:
+            raise ValueError(
+                "classes must name all labels that will come where the first rows do not have "
+                f"them; got {known.tolist()!r}."
+            )
+        if classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(
+                f"classes must be those of the first call, {known.tolist()!r}; got "
+                f"{np.unique(classes).tolist()!r}."
+            )
+        strange = known[np.minimum(np.searchsorted(known, y), len(known) - 1)] != y
+        if np.any(strange):
+            raise ValueError(
+                f"y must hold no labels but {known.tolist()!r}; got {np.asarray(y)[strange][0]!r}."
+            )
+        return ClassTarget.of_classes(self, known)
 
     @property
     def _has_several_labels(self) -> bool:
@@ -215,7 +237,7 @@ class Classification(ClassifierMixin, FeatureModel):
 
 @documented(MACHINES)
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelClassifier(Classification, KernelMachine):
+class KernelClassifier(InBatches, Classification, KernelMachine):
     """Kernel classification through an explicit feature map.
 
     Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
@@ -296,6 +318,68 @@ class KernelClassifier(Classification, KernelMachine):
     scoring: str = "loss"
 
     _takes_indicators: ClassVar[bool] = True
+
+    @OfBatches
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows to the model, which then equals a fit to all rows so far.
+
+        As ``partial_fit`` of :class:`mercer.KernelRegressor`: the model keeps sums over rows of
+        products of their features, and the scaler, the map, ``gamma="scale"`` and the landmarks of
+        the first batch. Probabilities need a calibration, which only ``fit`` makes.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+            New rows. The first batch determines scales, gamma and landmarks.
+        y : array of shape (n_samples,)
+        classes : array of shape (n_classes,), default=None
+            All labels of all calls; the first call needs them.
+        sample_weight : array of shape (n_samples,), default=None
+            Weight per row, >= 0; the default is 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a setting, ``classes`` or the data are invalid, or the model comes from ``fit``. The
+            loss must be "squared", the penalty "l2" and the solver "auto" or "cholesky", without
+            ``alphas``, ``gamma_path``, a criterion of ``selection``, ``class_weight`` or a device.
+        MemoryError
+            Before allocation, if the sums would not fit into memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelClassifier
+        >>> X = np.random.default_rng(0).normal(size=(600, 2))
+        >>> y = np.where(np.hypot(*X.T) < 1, "inside", "outside")
+        >>> model = KernelClassifier("fourier", random_state=0)
+        >>> for rows in np.split(np.arange(600), 3):
+        ...     model = model.partial_fit(X[rows], y[rows], classes=["inside", "outside"])
+        >>> model.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
+        ['inside', 'outside']
+        """
+        return self._change(X, y, sample_weight, classes)
+
+    def _target_of_batch(
+        self, y: NDArray, weights: NDArray | None, classes: ArrayLike | None, first: bool
+    ) -> Target:
+        if y.ndim == 2:
+            raise ValueError(
+                f"y must have one label per row for partial_fit, not as for fit; got {y.shape}."
+            )
+        if first and classes is None:
+            raise ValueError("classes must name all labels in the first partial_fit; got None.")
+        return self._known_classes(y, classes, first)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

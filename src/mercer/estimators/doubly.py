@@ -404,23 +404,7 @@ class DoublySGDClassifier(Classification, StreamingMachine):
             )
         self._check_flags()
         X, y, weights = ClassTarget.checked(self, X, y, sample_weight, reset=first)
-        known = np.unique(y if classes is None else classes) if first else self.classes_
-        if len(known) < 2:
-            raise ValueError(
-                "classes must name all labels that will come where the first rows do not have "
-                f"them; got {known.tolist()!r}."
-            )
-        if classes is not None and not np.array_equal(np.unique(classes), known):
-            raise ValueError(
-                f"classes must be those of the first call, {known.tolist()!r}; got "
-                f"{np.unique(classes).tolist()!r}."
-            )
-        strange = known[np.minimum(np.searchsorted(known, y), len(known) - 1)] != y
-        if np.any(strange):
-            raise ValueError(
-                f"y must hold no labels but {known.tolist()!r}; got {np.asarray(y)[strange][0]!r}."
-            )
-        self._continue(X, y, weights, ClassTarget.of_classes(self, known))
+        self._continue(X, y, weights, self._known_classes(y, classes, first))
         return self
 
 

@@ -403,7 +403,10 @@ class KernelMachine(FeatureModel):
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes; instead of a subspace embedding with weights w, its base with Q w."""
+        is_open = "_sums_" in vars(self) and hasattr(self, "map_coef_")  # solved for by the look
         state = super().__getstate__()
+        if is_open:  # for more rows, which need Q
+            return state
         map_, coef = state.get("feature_map_"), state.get("map_coef_")
         if not isinstance(map_, maps.SubspaceEmbedding) or coef is None or "_posterior_" in state:
             return state

@@ -13,6 +13,7 @@ from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.posterior import POSTERIOR, Posteriors
+from mercer.estimators.sums import InBatches
 from mercer.estimators.targets import NumericTarget
 
 __all__ = ["KernelRegressor", "Regression"]
@@ -87,7 +88,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
 
 @documented(MACHINES | POSTERIOR)
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelRegressor(Posteriors, Regression, KernelMachine):
+class KernelRegressor(InBatches, Posteriors, Regression, KernelMachine):
     """Kernel regression through an explicit feature map.
 
     Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
