@@ -77,6 +77,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "Callable": lambda: kernels.Callable(lambda A, B: _dense(A @ B.T)),
     "Sum": lambda: kernels.Gaussian(0.5) + kernels.Laplacian(0.5),
     "Scaled": lambda: 2.0 * kernels.Gaussian(0.5),
+    "On": lambda: kernels.Gaussian(0.5).on([0]),
 }
 REGRESSORS: dict[str, Callable[[], Any]] = {
     "KernelRegressor": lambda: KernelRegressor(**SMALL),
@@ -279,6 +280,8 @@ def _made(module: Any, kind: Any, name: str, value: Any) -> Any:
         settings = {"kernel": kernels.Gaussian(0.5), "factor": 2.0, **settings}
     elif kind in (kernels.Sum, kernels.Times):
         settings = {"parts": (kernels.Gaussian(0.5), kernels.Laplacian(0.5)), **settings}
+    elif kind is kernels.On:
+        settings = {"kernel": kernels.Gaussian(0.5), "columns": [0], **settings}
     elif kind is penalties.RKHSNorm:
         settings = {"matrix": np.eye(2), **settings}
     elif kind is kernels.Callable:

@@ -257,7 +257,7 @@ def test_data_in_memory_are_refused_by_name(client, data):
         model.predict(X)
     with pytest.raises(ValueError, match="posterior must be False over many machines"):
         mercer.dask.KernelRegressor("binning", posterior=True, client=client).fit(*_lazy(X, y))
-    with pytest.raises(ValueError, match="sample_y needs a model fitted in memory"):
+    with pytest.raises(ValueError, match="sample_y needs a fit with posterior=True where"):
         model.sample_y(X)
     assert not set().union(*kept_runs(client))
 

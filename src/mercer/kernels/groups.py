@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.random import Streams
 from mercer._runtime.rows import Data, PreparedRows
-from mercer._runtime.validation import is_listed
+from mercer._runtime.validation import is_listed, matrix
 from mercer.kernels.base import Gamma, Kernel
 
 __all__ = ["On"]
@@ -96,6 +96,7 @@ class On(Kernel):
         return replace(self, columns=tuple(places))
 
     def resolve(self, X: Data, sample_weight: NDArray | None = None) -> Self:
+        X = X if isinstance(X, PreparedRows) else matrix(X, "X")
         places = self.placed(None)._places(X.shape[1])
         if isinstance(X, PreparedRows):
             own: Any = X.then(lambda rows: rows[:, places])._with(n_columns=len(places))
@@ -119,16 +120,15 @@ class On(Kernel):
         return out
 
     def diag(self, X: Matrix) -> NDArray:
-        diagonal: NDArray = self.kernel.diag(self._own(X))
+        diagonal: NDArray = self.kernel.diag(self._own(matrix(X, "X")))
         return diagonal
 
     def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         x = self._own(X)
         self.kernel._fill(out, x, x if Y is X else self._own(Y))
 
-    def _own(self, X: ArrayLike) -> Any:
-        rows: Any = X if sparse.issparse(X) else np.asarray(X)
-        own = rows[:, self._places(rows.shape[1])]
+    def _own(self, X: Matrix) -> Any:
+        own: Any = X[:, self._places(X.shape[1])]
         return own if sparse.issparse(own) else np.ascontiguousarray(own)
 
     def _places(self, n_inputs: int) -> NDArray[np.int64]:
