@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from _side_by_side import environment, table
-from elo import intervals, ratings, wins_of
+from elo import finished, intervals, ratings, wins_of
 from mercer.compare.memory import PeakMemory
 from mercer.compare.rivals import CONTENDERS
 from raw_tables import NAMES
@@ -222,7 +222,7 @@ def measured(task: Task, seed: int, names: list[str]) -> list[dict[str, Any]]:
 def report(runs: list[dict[str, Any]]) -> str:
     """Ratings, wins of pairs, seconds and memory; then what asks for a look."""
     names = list(dict.fromkeys(run["contender"] for run in runs))
-    good = [run | {"data": f"{run['data']} {run['target']}"} for run in runs if "error" in run]
+    good = finished(runs)
     wins = wins_of(good, names)
     total, ends = wins.sum(axis=0), intervals(wins, 500, 0.95, 0)
     own, lines = ratings(total), []

@@ -38,9 +38,18 @@ def runs_of(names: Iterable[str]) -> list[dict[str, Any]]:
     """Runs of some records; of equal data, rows, split and contender the first one."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name in names:
-        for run in json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))["runs"]:
+        for run in finished(json.loads((RECORDS / f"{name}.json").read_text("utf-8"))["runs"]):
             found.setdefault(tuple(run[k] for k in ("data", "rows", "seed", "contender")), run)
     return list(found.values())
+
+
+def finished(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs that have an error; targets of one table are data of their own."""
+    return [
+        run | {"data": " ".join(run[name] for name in ("data", "target") if name in run)}
+        for run in runs
+        if "error" in run
+    ]
 
 
 def wins_of(runs: Sequence[dict[str, Any]], names: Sequence[str]) -> NDArray[np.float64]:

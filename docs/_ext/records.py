@@ -82,10 +82,14 @@ class RecordTasks(Directive):
 
 
 class RecordElo(Directive):
-    """Elo ratings of all contenders, over the tables of all records."""
+    """Elo ratings of all contenders, over the tables of the records named, by default of most."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        return parsed(self, table(*records_read.elo_table()))
+        names = self.arguments[0].split() if self.arguments else []
+        return parsed(self, table(*records_read.elo_table(*names)))
 
 
 def table(header: list[str], body: list[list[str]], classes: str = "record") -> list[str]:

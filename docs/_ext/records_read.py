@@ -139,9 +139,10 @@ def wins_of(name: str) -> tuple[list[str], list[list[str]]]:
     return ["rival", "lower error", "ratio of errors, mean", "ratio of fit times, median"], body
 
 
-def elo_table() -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the Elo ratings that ``benchmarks/elo.py`` computes."""
-    rows = runpy.run_path(str(RECORDS.parent / "elo.py"))["rated"]()
+def elo_table(*names: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the Elo ratings that ``benchmarks/elo.py`` computes of some records."""
+    rated = runpy.run_path(str(RECORDS.parent / "elo.py"))["rated"]
+    rows = rated(names) if names else rated()
     return list(rows[0]), [list(row.values()) for row in rows]
 
 
