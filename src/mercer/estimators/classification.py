@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.metrics import accuracy_score
 
 from mercer import losses
 from mercer._runtime.array_api import of_any_kind
@@ -231,6 +230,8 @@ class Classification(ClassifierMixin, FeatureModel):
         -------
         float
         """
+        from sklearn.metrics import accuracy_score  # late: predictions of a file need no metrics
+
         predicted = self.predict(X, offset=offset)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 

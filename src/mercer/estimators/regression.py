@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 
 from mercer._runtime.validation import flag
 from mercer.estimators._documentation import MACHINES, documented
@@ -82,6 +81,8 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         float
             At most 1; the mean over outputs.
         """
+        from sklearn.metrics import r2_score  # late: predictions of a file need no metrics
+
         predicted = self.predict(X, offset=offset)
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
