@@ -126,7 +126,7 @@ QUARTERS, SOME, LESS = (1 / 16, 1 / 4, 1.0), (1 / 64, 1 / 16, 1 / 4), (1 / 256, 
 METHODS = (
     Method(WU, "random binning", "covtype", binned(0.2), QUARTERS, "about 75 s, 16 cores (Fig. 5)"),
     Method(WU, "random binning", "SUSY", binned(0.2), QUARTERS, "about 260 s, 16 cores (Fig. 5)"),
-    Method(CHEN, "TEFM-G", "mnist8m", embedded, QUARTERS, SLICE, pieces=True),
+    Method(CHEN, "TEFM-G", "mnist8m", embedded, (1 / 16, 1.0), SLICE, pieces=True),
     Method(YEN, "sparse random features", "covtype", sparse, SOME, "6273 s (Table 2)"),
     Method(GU, "AsyDSSKL", "covtype", asynchronous, QUARTERS, MINUTE),
     Method(GU, "AsyDSSKL", "SUSY", asynchronous, LESS, MINUTE),
