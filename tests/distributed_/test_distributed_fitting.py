@@ -58,6 +58,14 @@ def _assert_same(model, X, y, weights=None, rtol=1e-10, edges=EDGES):
     return local, far
 
 
+@pytest.mark.parametrize("gamma", ["scale", "median", 0.3])
+def test_scales_of_kernels_of_groups_are_those_of_their_columns(data, gamma):
+    X, y, weights = data
+    kernel = kernels.Gaussian(gamma).on([0, 2]) + kernels.Laplacian(gamma).on([1])
+    settings = {"n_components": 40, "random_state": 0}
+    _assert_same(KernelRegressor("fourier", kernel=kernel, **settings), X, y, weights)
+
+
 MAPS = {
     "fourier": maps.RandomFourier(n_components=40),
     "sums": maps.RandomFourier(kernels.Gaussian() * 0.5, n_components=40),

@@ -136,6 +136,15 @@ def test_each_of_several_labels_has_the_offset():
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+def test_strengths_of_labels_are_chosen_by_losses_with_the_offset():
+    labels = RNG.uniform(size=(200, 2)) < 1 / (1 + np.exp(-4 * OFFSET))[:, None]
+    settings = {"loss": "logistic", "alphas": [1e-5, 10.0], "selection": "holdout"}
+    model = KernelClassifier("fourier", random_state=0, **settings)
+    model.fit(X, labels, offset=4 * OFFSET)
+    np.testing.assert_array_equal(model.alpha_, 10.0)  # the offset leaves nothing to learn
+    assert np.abs(model.decision_function(X)).max() < 1.0
+
+
 @pytest.mark.parametrize(
     ("model", "y", "offset", "words"),
     [

@@ -58,7 +58,7 @@ def direct(model):
     return clone(model).set_params(solver="cholesky")
 
 
-def near(model, other, X, tol=1e-8):
+def assert_near(model, other, X, tol=1e-8):
     np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=0, atol=tol)
 
 
@@ -68,10 +68,10 @@ def test_batches_of_any_cut_and_order_equal_one_fit(name, weighted, data):
     X, y, weights = data
     weights = weights if weighted else None
     whole = direct(MAPS[name]()).fit(X, y, weights)
-    near(in_batches(MAPS[name](), X, y, weights), whole, X)
+    assert_near(in_batches(MAPS[name](), X, y, weights), whole, X)
     order = np.random.default_rng(1).permutation(N)
     model = in_batches(MAPS[name](), X, y, weights, cuts=range(20, N, 20), order=order)
-    near(model, whole, X)
+    assert_near(model, whole, X)
     assert model.alpha_ == whole.alpha_
     assert model.converged_
     assert model.optimality_ < 1e-8
@@ -84,7 +84,7 @@ def test_outputs_sparse_rows_and_models_without_intercept_equal_one_fit(intercep
     y, X = np.column_stack([y, X[:, 2] ** 2]), sparse.csr_array(np.maximum(X, 0))
     for name in ("linear", "fourier", "hashed"):
         model = MAPS[name]().set_params(fit_intercept=intercept)
-        near(in_batches(clone(model), X, y, weights), direct(model).fit(X, y, weights), X)
+        assert_near(in_batches(clone(model), X, y, weights), direct(model).fit(X, y, weights), X)
 
 
 def test_the_default_alpha_follows_the_weights_as_in_fit(data):
@@ -95,8 +95,8 @@ def test_the_default_alpha_follows_the_weights_as_in_fit(data):
         whole = direct(model).fit(X, y, scaled)
         in_batches(model, X, y, scaled)
         assert model.alpha_ == pytest.approx(whole.alpha_, rel=1e-12)
-        near(model, whole, X)
-    near(in_batches(clone(model).set_params(penalty=L2(0.1)), X, y),
+        assert_near(model, whole, X)
+    assert_near(in_batches(clone(model).set_params(penalty=L2(0.1)), X, y),
          direct(model).set_params(penalty=L2(0.1)).fit(X, y), X)  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def test_scaler_and_map_are_those_of_the_first_batch(model, data):
     first = clone(model).partial_fit(X[:80], y[:80], weights[:80])
     features = FittedFeatures(first.feature_map_, first.scaler_)
     whole = KernelRegressor(features, scale=False, alpha=1e-4, solver="cholesky")
-    near(model, whole.fit(X, y, weights), X)
+    assert_near(model, whole.fit(X, y, weights), X)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -140,8 +140,8 @@ def test_rows_taken_out_leave_the_model_of_the_rest(name, data):
     X, y, weights = data
     model = in_batches(MAPS[name](), X, y, weights)
     model.forget(X[30:90], y[30:90], weights[30:90]).forget(X[:30], y[:30], weights[:30])
-    near(model, direct(MAPS[name]()).fit(X[90:], y[90:], weights[90:]), X)
-    near(model.partial_fit(X[:90], y[:90], weights[:90]),
+    assert_near(model, direct(MAPS[name]()).fit(X[90:], y[90:], weights[90:]), X)
+    assert_near(model.partial_fit(X[:90], y[:90], weights[:90]),
          direct(MAPS[name]()).fit(X, y, weights), X)  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_a_window_that_moves_over_many_times_its_rows_keeps_its_digits():
     for first in range(200, 10_000, 100):
         new, old = slice(first, first + 100), slice(first - 200, first - 100)
         model.partial_fit(X[new], y[new]).forget(X[old], y[old])
-    near(model, direct(MAPS["fourier"]()).fit(X[-200:], y[-200:]), X, 1e-9)
+    assert_near(model, direct(MAPS["fourier"]()).fit(X[-200:], y[-200:]), X, 1e-9)
 
 
 def test_float32_rows_come_and_go_to_their_precision(data):
@@ -162,7 +162,7 @@ def test_float32_rows_come_and_go_to_their_precision(data):
     model = in_batches(MAPS["fourier"](), X, y).forget(X[:100], y[:100])
     whole = direct(MAPS["fourier"]()).fit(X[100:], y[100:])
     assert model.predict(X).dtype == np.float32
-    near(model, whole, X, 1e-3)
+    assert_near(model, whole, X, 1e-3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -264,7 +264,7 @@ def test_fit_keeps_no_sums_and_forgets_them(data):
     X, y, _ = data
     model = MAPS["fourier"]().partial_fit(X[:50], y[:50]).fit(X, y)
     assert "_sums_" not in vars(model)
-    near(model, MAPS["fourier"]().fit(X, y), X, 0)
+    assert_near(model, MAPS["fourier"]().fit(X, y), X, 0)
     for change in (model.partial_fit, model.forget):
         with pytest.raises(ValueError, match="fit keeps none"):
             change(X, y)
@@ -310,7 +310,7 @@ def test_an_interrupted_call_leaves_the_rows_before_it(data, monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 call(X[:50], y[:50])
     np.testing.assert_array_equal(model.predict(X), before)
-    near(model.partial_fit(X[100:], y[100:]), direct(MAPS["fourier"]()).fit(X, y), X)
+    assert_near(model.partial_fit(X[100:], y[100:]), direct(MAPS["fourier"]()).fit(X, y), X)
 
 
 def test_each_change_is_solved_once_and_at_the_first_look(data, monkeypatch):

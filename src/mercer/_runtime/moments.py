@@ -57,6 +57,11 @@ class Moments:
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return Moments(self.n_rows + other.n_rows, weight, mean, squares, low, high)
 
+    def among(self, columns: NDArray[np.int64]) -> Moments:
+        """Moments of some of the columns."""
+        of_columns = (each[columns] for each in (self.mean, self.squares, self.low, self.high))
+        return Moments(self.n_rows, self.weight, *of_columns)
+
     @property
     def variance(self) -> NDArray[np.float64]:
         """Variance of every column, (d,)."""

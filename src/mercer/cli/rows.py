@@ -31,7 +31,7 @@ class Piece:
 
     @property
     def beside(self) -> dict[str, NDArray]:
-        """What ``predict`` takes beside X."""
+        """Arguments of ``predict`` beside the inputs."""
         return {} if self.offset is None else {"offset": self.offset}
 
 

@@ -15,7 +15,7 @@ _OPTIONS = {
         for name in (
             *("n_components", "kernel", "gamma", "gamma_path", "alpha", "alphas", "loss", "solver"),
             *("checkpoint", "time", "time_budget", "scoring", "class_weight", "groups", "n_jobs"),
-            *("device", "coverage", "quantiles"),
+            *("device", "coverage", "quantiles", "offset"),
         )
     },
 }

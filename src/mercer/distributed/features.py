@@ -18,7 +18,7 @@ from mercer.designs import Occupancy
 from mercer.engines.engine import Engine
 from mercer.engines.shards import Shard, gathered, summed
 from mercer.estimators.preprocessing import Preprocessing
-from mercer.kernels import Perceptron
+from mercer.kernels import On, Perceptron
 from mercer.kernels.base import Stationary
 from mercer.maps import FeatureMap, RandomBinning
 
@@ -68,6 +68,12 @@ def resolved_kernel(kernel: Any, rows: ScaledRows) -> Any:
     if hasattr(kernel, "parts"):
         parts = tuple(resolved_kernel(part, rows) for part in kernel.parts)
         return replace(kernel, parts=parts)
+    if isinstance(kernel, On):
+        inner = kernel.kernel
+        if isinstance(inner, Stationary) and inner.gamma == "scale":
+            own = rows.columns.among(np.array(kernel.columns))
+            return replace(kernel, kernel=inner.scaled_to(own))
+        return kernel.resolve(rows.by_number(), rows.weights)
     if hasattr(kernel, "kernel"):
         return replace(kernel, kernel=resolved_kernel(kernel.kernel, rows))
     if isinstance(kernel, Stationary) and isinstance(kernel.gamma, str):

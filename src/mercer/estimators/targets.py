@@ -297,7 +297,8 @@ class IndicatorTarget(ClassTarget):
     def score(self, responses: NDArray, rows: Any) -> NDArray[np.float64]:
         """A score per label, (L,), as that of a classifier of this label."""
         if self.scoring == "loss":
-            values = -self.loss.value(responses.astype(np.float64), rows.target.astype(np.float64))
+            loss, target = rows.loss(self.loss), rows.target.astype(np.float64)
+            values = -loss.value(responses.astype(np.float64), target)
         else:
             values = (responses > 0) == (rows.target > 0)
         return np.asarray(np.average(values, axis=0, weights=rows.weights))
