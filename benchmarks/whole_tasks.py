@@ -24,6 +24,7 @@ from mercer import DualKernelSVC, KernelClassifier, KernelRegressor, datasets, m
 
 OURS = "mercer"
 MANY = 100_000  # rows to predict
+ROWS_ALONE = 30  # rows that are predicted one by one
 GAMMA, ALPHA = 0.3, 1e-5  # of machines on generated rows, near the best
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -90,8 +91,20 @@ def automatic(method: str, n: int, seconds: float = 0.0) -> Facts:
     words = [c for c in X if X[c].dtype == "category"]
     if method == "CatBoost":
         X, new = (part.astype(dict.fromkeys(words, str)) for part in (X, new))
-    facts, found = timed(automatic_model(method, words, seconds), X, y, new)
-    return facts | {"error": relative(found, y_new)}
+    model = automatic_model(method, words, seconds)
+    facts, found = timed(model, X, y, new)
+    return facts | {"error": relative(found, y_new), "predict_row": of_one_row(model, new)}
+
+
+def of_one_row(model: Any, new: pd.DataFrame) -> float:
+    """Median seconds of predictions of a single row."""
+    seconds = []
+    for place in range(ROWS_ALONE):
+        row = new.iloc[place : place + 1]
+        start = time.perf_counter()
+        model.predict(row)
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
 
 
 def automatic_model(method: str, words: list[str], seconds: float) -> Any:

@@ -6,7 +6,7 @@ import json
 import math
 import runpy
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -315,6 +315,35 @@ def draw_learning_curves() -> None:
     for ax in axes[:, 0]:
         ax.set_ylabel("error")
     axes[0, 0].legend(fontsize=8)
+
+
+def draw_sizes(task: str) -> None:
+    """Error, seconds and memory of one task against its rows, a line per method."""
+    import matplotlib.pyplot as plt
+
+    runs = [run for run in task_runs() if run["task"] == task and "fit" in run]
+    n_runs = Counter(run["method"] for run in runs)
+    methods = [method for method in n_runs if n_runs[method] > 1]
+    panels = {
+        "error": "error, in units of the deviation",
+        "fit": "seconds of a fit",
+        "peak_mb": "memory, MB",
+        "predict": "seconds to predict 100 000 rows",
+        "predict_row": "seconds to predict one row",
+    }
+    _, axes = plt.subplots(2, 3, figsize=(10, 5.6), layout="constrained")
+    for ax, (measure, title) in zip(axes.flat, panels.items(), strict=False):
+        for place, method in enumerate(methods):
+            points = [(r["rows"], r[measure]) for r in runs if r["method"] == method and measure in r]
+            x, y = zip(*sorted(points), strict=True)
+            ax.loglog(x, y, "os^Dv"[place % 5] + "-", label=method)
+        ax.set(title=title, xlabel="training rows")
+        ax.minorticks_off()
+        ax.grid(alpha=0.3)
+    error = axes.flat[0]
+    error.set_yscale("linear")
+    axes.flat[-1].axis("off")
+    axes.flat[-1].legend(*error.get_legend_handles_labels(), loc="center", fontsize=10)
 
 
 def draw_out_of_core() -> None:

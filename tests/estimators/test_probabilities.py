@@ -86,17 +86,33 @@ def test_probabilities_are_shares_above_a_floor_that_are_scaled_to_sum_one():
     np.testing.assert_allclose(found, [[0.21 / 1.02, 0.81 / 1.02], [1.26 / 1.27, 0.01 / 1.27]])
 
 
-def test_floor_and_power_have_the_least_log_loss_of_all_trials():
+@pytest.mark.parametrize("kind", [Probabilities, SoftMax])
+def test_maps_have_the_least_log_loss_of_all_trials_with_one_more_row_of_another_class(kind):
     rng = np.random.default_rng(0)
     responses, labels = rng.normal(size=(50, 3)), rng.integers(3, size=50)
     weights = rng.uniform(size=50)
-    best = Probabilities.fitted(responses, labels, weights)
+    best = kind.fitted(responses, labels, weights)
 
     def lost(scale):
-        return -np.average(np.log(scale(responses)[np.arange(50), labels]), weights=weights)
+        logs = np.log(scale(responses))
+        true = weights @ logs[np.arange(50), labels]
+        others = [logs[row, label] for row in range(50) for label in {0, 1, 2} - {labels[row]}]
+        return -true - np.average(others, weights=np.repeat(weights, 2))
 
-    trials = [Probabilities(f, p) for f in probabilities._FLOORS for p in probabilities._POWERS]
+    if kind is SoftMax:
+        trials = [SoftMax(p) for p in probabilities._OF_LOG_ODDS]
+    else:
+        trials = [Probabilities(f, p) for f in probabilities._FLOORS for p in probabilities._POWERS]
     np.testing.assert_allclose(lost(best), min(map(lost, trials)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [Probabilities, SoftMax])
+def test_where_all_held_out_rows_are_right_errors_are_as_rare_as_one_of_them(kind):
+    for n in (20, 200):
+        labels = np.arange(n) % 2
+        responses = (8.0 if kind is SoftMax else 0.98) * np.where(labels, 1.0, -1.0)
+        wrong = kind.fitted(responses, labels)(responses)[np.arange(n), 1 - labels]
+        assert (wrong > 0.2 / n).all() and (wrong < 2.0 / n).all()
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "texts"])

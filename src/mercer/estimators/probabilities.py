@@ -43,7 +43,8 @@ class Probabilities:
     bounded from below, raised to a power and scaled to sum one: p ~ (floor + max(r, 0))**power. The
     likeliest class is that of the largest response; of two classes, a response of 0 is a
     probability of 1/2. Floor and power, > 0, have the least mean -log p of the true classes of
-    held-out rows.
+    held-out rows and of one more such row of another class (Laplace's rule of succession): where
+    all of n rows are right, probabilities of errors are of the order of 1 / n, not 0.
     """
 
     floor: float = 0.01
@@ -60,9 +61,11 @@ class Probabilities:
             logs = np.log(floor + shares)
             logs -= logs.max(axis=1, keepdims=True)  # so that no sum is 0
             true = logs[rows, labels]
+            others = (logs.sum(axis=1) - true) / (logs.shape[1] - 1)
             for power in _POWERS:
-                lost = np.log(np.exp(power * logs).sum(axis=1)) - power * true
-                losses[floor, power] = float(weighted_mean(lost, weights))
+                sums = np.log(np.exp(power * logs).sum(axis=1))
+                lost = sums - power * true, sums - power * others
+                losses[floor, power] = _with_one_more(*lost, weights)
         return cls(*min(losses, key=lambda trial: losses[trial]))
 
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:
@@ -77,8 +80,7 @@ class SoftMax:
 
     p ~ exp(power * response), scaled to sum one; of two classes, the response is that of the second
     one against the first. A power of 1 leaves the probabilities that the loss defines; another one
-    sharpens them, above 1, or evens them out. It has the least mean -log p of the true classes of
-    held-out rows.
+    sharpens them, above 1, or evens them out. It is chosen as those of :class:`Probabilities` are.
     """
 
     power: float = 1.0
@@ -86,7 +88,12 @@ class SoftMax:
     @classmethod
     def fitted(cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None) -> SoftMax:
         """The best power for held-out responses (n, k), or (n,) for two classes."""
-        losses = {power: log_loss(cls(power)(responses), labels, weights) for power in _OF_LOG_ODDS}
+        rows, losses = np.arange(len(labels)), {}
+        for power in _OF_LOG_ODDS:
+            lost = -np.log(np.maximum(cls(power)(responses), np.finfo(np.float64).tiny))
+            true = lost[rows, labels]
+            others = (lost.sum(axis=1) - true) / (lost.shape[1] - 1)
+            losses[power] = _with_one_more(true, others, weights)
         return cls(min(losses, key=lambda power: losses[power]))
 
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:
@@ -102,6 +109,13 @@ def log_loss(proba: NDArray, labels: NDArray, weights: NDArray | None = None) ->
     """Mean -log p of the true classes, finite also where p is 0."""
     true = np.maximum(proba[np.arange(len(labels)), labels], np.finfo(np.float64).tiny)
     return float(weighted_mean(-np.log(true), weights))
+
+
+def _with_one_more(true: NDArray, others: NDArray, weights: NDArray | None) -> float:
+    """Mean of -log p of the true classes, and once of the other classes of a mean row."""
+    total = len(true) if weights is None else weights.sum()
+    lost = total * weighted_mean(true, weights) + weighted_mean(others, weights)
+    return float(lost / (total + 1))
 
 
 def _with_winners(proba: NDArray[np.float64], responses: NDArray) -> NDArray[np.float64]:
