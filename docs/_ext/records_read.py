@@ -334,8 +334,8 @@ def draw_sizes(task: str) -> None:
     _, axes = plt.subplots(2, 3, figsize=(10, 5.6), layout="constrained")
     for ax, (measure, title) in zip(axes.flat, panels.items(), strict=False):
         for place, method in enumerate(methods):
-            points = [(r["rows"], r[measure]) for r in runs if r["method"] == method and measure in r]
-            x, y = zip(*sorted(points), strict=True)
+            own = [run for run in runs if run["method"] == method and measure in run]
+            x, y = zip(*sorted((run["rows"], run[measure]) for run in own), strict=True)
             ax.loglog(x, y, "os^Dv"[place % 5] + "-", label=method)
         ax.set(title=title, xlabel="training rows")
         ax.minorticks_off()
