@@ -414,6 +414,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         )
         self.class_weight = class_weight
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._takes_indicators
+        return tags
+
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> AutoKernelClassifier:
@@ -439,7 +444,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         """
         X = checked_table(self, X, reset=True)
         y = checked_labels(type(self).__name__, y, self._takes_indicators)
-        several = np.ndim(y) == 2 and y.shape[1] > 1
+        several = len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=several, estimator=self)
         if several:
             refuse_class_weight(self)

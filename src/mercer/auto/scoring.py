@@ -31,18 +31,7 @@ from mercer.estimators.probabilities import (
 from mercer.estimators.targets import winners
 from mercer.preparation import rows_of
 
-__all__ = [
-    "ByScorer",
-    "Calibrated",
-    "Judge",
-    "Scorer",
-    "Verdict",
-    "calibrated",
-    "checked_scorer",
-    "chosen_labels",
-    "quiet_scores",
-    "scored",
-]
+__all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer", "quiet_scores", "scored"]
 
 _BLOCKS = 20  # of the held-out rows; each is left out in turn, which tells what chance does
 _THRESHOLDS = 50  # of probabilities, as many rows between two of them

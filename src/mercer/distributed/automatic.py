@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from mercer._runtime.arrays import check_memory
 from mercer.auto.base import AutoKernelMachine
@@ -14,7 +13,6 @@ from mercer.auto.course import is_few
 from mercer.auto.tuning import TUNING
 from mercer.distributed.tables import FarTable, targets_of
 from mercer.engines.engine import Engine
-from mercer.estimators.targets import checked_labels
 
 __all__ = ["fit_automatic"]
 
@@ -40,9 +38,7 @@ def fit_automatic(
             f"which mercer.{type(model).__name__} takes on one."
         )
     check_memory(16.0 * n, f"the targets of {n} rows", "fit to fewer rows")
-    target, weights = targets_of(engine)
-    if is_classifier(model):
-        checked_labels(type(model).__name__, target)  # which refuses several labels per row
+    target, weights = targets_of(model, engine)
     table.callback = callback
     counted = n if weights is None else int(np.count_nonzero(weights))
     X = table[np.arange(n)] if is_few(counted) else table

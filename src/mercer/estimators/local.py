@@ -495,7 +495,9 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.
 
     {method}
-    More than two classes are one response each.
+    More than two classes are one response each. Rows may have several labels: y of shape
+    (n_samples, n_labels) holds 0 and 1, as for :class:`mercer.KernelClassifier`; ``alphas`` choose
+    one strength for all labels.
 
     Parameters
     ----------
