@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.fixes import parse_version
@@ -127,18 +126,6 @@ def test_labels_of_any_kind_come_back(labels):
     for form in (pd.Series(y), pd.Categorical(y), y.tolist()):
         again = AutoKernelClassifier(random_state=100).fit(X, form)
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
-@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, np.ndarray.tolist, sparse.csr_array])
-def test_several_labels_of_a_row_get_a_sentence_that_helps(form):
-    X, y = friedman(120)
-    Y = np.column_stack([y > 15, X[:, 0] > 0.5]).astype(int)
-    rule = "y must have one label for every row; got 2 columns, for each of which .*MultiOutput"
-    with pytest.raises(ValueError, match=rule):
-        AutoKernelClassifier().fit(X, form(Y))
-    model = MultiOutputClassifier(AutoKernelClassifier(random_state=100)).fit(X, Y)
-    assert model.predict(X).shape == (120, 2)
-    assert model.score(X, Y) > 0.7
 
 
 # weights and groups by the tools of scikit-learn

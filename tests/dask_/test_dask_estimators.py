@@ -263,9 +263,12 @@ def test_data_in_memory_are_refused_by_name(client, data):
 
 
 @limited(60)
-def test_several_labels_over_many_machines_name_the_remedy(client, data):
+@pytest.mark.parametrize(
+    "name", ["KernelClassifier", "LocalKernelClassifier", "AutoKernelClassifier"]
+)
+def test_several_labels_over_many_machines_name_the_remedy(client, data, name):
     X, y, _ = data
-    model = mercer.dask.KernelClassifier("binning", client=client)
+    model = getattr(mercer.dask, name)(client=client)
     with pytest.raises(ValueError, match=r"y must have one label .*MultiOutputClassifier"):
         model.fit(*_lazy(X, np.column_stack([y > 0, y > 1])))
     assert not get_tags(model).classifier_tags.multi_label

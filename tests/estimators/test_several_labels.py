@@ -13,7 +13,7 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.utils import get_tags
 
 import mercer
-from mercer import KernelClassifier
+from mercer import KernelClassifier, LocalKernelClassifier
 
 ALPHAS = [1e-4, 1e-3, 1e-2, 1e-1]
 SETTINGS = {
@@ -65,6 +65,34 @@ def test_one_fit_is_a_classifier_for_each_label(name, weighted, table):
     strengths = [one.alpha_ for one in each.estimators_]
     np.testing.assert_array_equal(np.broadcast_to(model.alpha_, 3), strengths)
     assert model.score(X, Y) == each.score(X, Y)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "multinomial", "squared_hinge"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_are_those_of_a_classifier_for_each_label(loss, weighted, table):
+    X, Y, T = table
+    weights = np.random.default_rng(1).uniform(0.3, 3.0, len(X)) if weighted else None
+    model = LocalKernelClassifier(loss=loss, leaf_size=60, n_trees=2, tol=1e-9, random_state=0)
+    each = MultiOutputClassifier(clone(model)).fit(X, Y, sample_weight=weights)
+    model.fit(X, Y, weights)
+    assert model.n_leaves_ > 4
+    np.testing.assert_array_equal(model.predict(T), each.predict(T))
+    expected = np.column_stack([one.decision_function(T) for one in each.estimators_])
+    np.testing.assert_allclose(model.decision_function(T), expected, rtol=0, atol=1e-6)
+    expected = np.column_stack([proba[:, 1] for proba in each.predict_proba(T)])
+    np.testing.assert_allclose(model.predict_proba(T), expected, rtol=0, atol=1e-6)
+    assert get_tags(model).classifier_tags.multi_label
+
+
+def test_one_strength_of_leaves_serves_all_labels(table):
+    X, Y, _ = table
+    model = LocalKernelClassifier(leaf_size=80, alphas=ALPHAS, random_state=0).fit(X, Y)
+    assert model.path_["score"].shape == (4,)
+    assert model.alpha_ == ALPHAS[model.path_["score"].argmax()]
+    wide = LocalKernelClassifier(leaf_size=80, alphas=ALPHAS, random_state=0)
+    wide.fit(X, np.column_stack([Y[:, 0], Y[:, 0]]))
+    alone = LocalKernelClassifier(leaf_size=80, alphas=ALPHAS, random_state=0).fit(X, Y[:, 0])
+    assert wide.path_["score"].shape == alone.path_["score"].shape
 
 
 def test_every_label_has_its_own_strength(table):
@@ -218,8 +246,6 @@ def test_bad_labels_are_refused_in_one_sentence(table):
 @pytest.mark.parametrize(
     "model",
     [
-        mercer.AutoKernelClassifier(),
-        mercer.LocalKernelClassifier(),
         mercer.SparseKernelClassifier(),
         mercer.DoublySGDClassifier(),
         mercer.DualKernelSVC(),

@@ -53,13 +53,14 @@ AUTOMATIC = SHARED | entries(
         ``feature_importances_`` measures the use.
     validation_score_ : float
         Score of the chosen settings on held-out rows: ``scoring``, else R2 or the share of correct
-        classes. Up to 1000 rows it is from five-fold cross-validation; up to 2000 rows from leaving
-        out each row in turn; above, from a model of the final form fitted without a tenth of the
-        rows (3000 at most). Of "log-odds", for more than two classes and from 2000 to 6000 rows,
-        it is from a quarter of the rows. With ``time`` or, above 1000 rows, ``groups`` it is from a
-        fifth of the rows. Of local machines, or if the time budget leaves no time for that fit, it
-        is the score of the models of the search, which have fewer rows. As the best of many scores
-        it is slightly optimistic. NaN if ``fit`` was interrupted before any trial.
+        classes, or of rows whose labels are all correct. Up to 1000 rows it is from five-fold
+        cross-validation; up to 2000 rows from leaving out each row in turn; above, from a model of
+        the final form fitted without a tenth of the rows (3000 at most). Of "log-odds", for more
+        than two classes and from 2000 to 6000 rows, it is from a quarter of the rows. With ``time``
+        or, above 1000 rows, ``groups`` it is from a fifth of the rows. Of local machines, or if the
+        time budget leaves no time for that fit, it is the score of the models of the search, which
+        have fewer rows. As the best of many scores it is slightly optimistic. NaN if ``fit`` was
+        interrupted before any trial.
     n_validation_rows_ : int
         Number of held-out rows; their errors also calibrate intervals and probabilities.
     held_out_ : dict of arrays or None

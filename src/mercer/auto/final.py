@@ -286,4 +286,9 @@ class PipelineBuilder:
         [found] = log_odds(settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs)
         if found is None:
             return None
-        return leave_one_out_log_odds(matrix, found, truth, settings.ridge, goal.weights)
+        columns = [
+            leave_one_out_log_odds(matrix.copy(), *pair, settings.ridge, goal.weights)
+            for pair in zip(found.T[..., None], truth.T[..., None], strict=True)
+        ]
+        whole = [column for column in columns if column is not None]
+        return np.concatenate(whole, axis=1) if len(whole) == len(columns) else None

@@ -14,7 +14,7 @@ from mercer.auto.targets import evened, log_shift, smeared
 from mercer.estimators.probabilities import SoftMax
 from mercer.estimators.targets import signs, winners
 
-__all__ = ["Classes", "Encoding", "Numbers"]
+__all__ = ["Classes", "Encoding", "Indicators", "Numbers"]
 
 _HEAVY = 8.0  # largest distance from the median, in quartile ranges, of a target without long tails
 
@@ -165,7 +165,7 @@ class Classes(_Goal):
         return len(np.unique(self.labels[rows])) == self.n_classes
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
-        """-1 and 1: in one column for two classes, else in a column for each."""
+        """-1 and 1: in a column for two classes or for each label, else for each class."""
         yield self._encoded("identity", self.truth(rows, "identity"), rows, alike=True)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
@@ -173,8 +173,8 @@ class Classes(_Goal):
         return signs(self.labels[rows], self.n_classes).reshape(len(rows), -1)
 
     def indicators(self, rows: NDArray) -> NDArray:
-        """Targets of some rows as the loss of log odds takes them: -1 and 1, (m, 1), of two
-        classes, else 0 and 1, (m, k)."""
+        """Targets of some rows as the loss of log odds takes them: -1 and 1, (m, k), of two
+        classes or of labels, else 0 and 1."""
         truth = self.truth(rows, "identity")
         return truth if self.n_classes == 2 else (truth + 1.0) / 2.0
 
@@ -184,13 +184,42 @@ class Classes(_Goal):
         Of log odds, the responses are what their probabilities are from -1 to 1.
         """
         if transform == "log-odds":
-            proba = SoftMax()(responses[:, 0] if self.n_classes == 2 else responses)
-            responses = 2.0 * proba[:, 1:] - 1.0 if self.n_classes == 2 else 2.0 * proba - 1.0
-        squares = np.mean(np.square(self.truth(rows, transform) - responses), axis=1)
-        predicted = winners(responses[:, 0] if self.n_classes == 2 else responses)
-        is_wrong = self._counted(predicted != self.labels[rows], rows)
-        return self._counted(squares, rows), float(np.mean(is_wrong))
+            is_two = self.n_classes == 2
+            responses = np.tanh(0.5 * responses) if is_two else 2.0 * SoftMax()(responses) - 1.0
+        truth = self.truth(rows, transform)
+        squares = self._counted(np.mean(np.square(truth - responses), axis=1), rows)
+        return squares, float(np.mean(self._counted(self._is_wrong(responses, truth), rows)))
+
+    def _is_wrong(self, responses: NDArray, truth: NDArray) -> NDArray[np.bool_]:
+        """Rows whose class, or one of whose labels, responses miss; both (m, k)."""
+        if self.n_classes == 2:
+            return ((responses > 0) != (truth > 0)).any(axis=1)
+        return winners(responses) != winners(truth)
 
     def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
         """The share of right classes; NaN for no rows."""
         return 1.0 - self.losses(responses, rows, transform)[1] if len(rows) else np.nan
+
+
+class Indicators(Classes):
+    """Several labels per row, (n, L) of 0 and 1: the loss is the mean over the labels, and a row is
+    right if all its labels are."""
+
+    def __init__(
+        self, labels: NDArray, weights: NDArray | None = None, groups: NDArray | None = None
+    ):
+        super().__init__(labels, 2, weights, groups)  # two classes of each label
+
+    def strata(self) -> NDArray[np.int64]:
+        """The rarest label that a row has, so that the few rows of a label are dealt evenly.
+
+        A label of more than half of the rows counts where a row lacks it.
+        """
+        has = self.labels == (self.labels.mean(axis=0) <= 0.5)
+        order = np.argsort(has.sum(axis=0), kind="stable")
+        rarest = np.where(has.any(axis=1), has[:, order].argmax(axis=1), len(order))
+        return np.unique(rarest, return_inverse=True)[1]
+
+    def has_all_classes(self, rows: NDArray) -> bool:
+        """True: a label of one value among the rows has a constant response."""
+        return True

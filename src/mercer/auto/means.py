@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline
 from mercer._runtime.messages import shown
 from mercer._runtime.state import Checked, State
 from mercer.estimators.local import LocalKernelClassifier, LocalKernelMachine, LocalKernelRegressor
-from mercer.estimators.targets import winners
 
 __all__ = ["MeanClassifier", "MeanModel", "MeanRegressor", "answer", "tree_count"]
 
@@ -228,8 +227,13 @@ class MeanClassifier(ClassifierMixin, MeanModel):
         classes: NDArray = self.pipelines_[0].classes_
         return classes
 
+    @property
+    def _has_several_labels(self) -> bool:
+        several: bool = self.pipelines_[0][-1]._has_several_labels
+        return several
+
     def decision_function(self, X: Any) -> NDArray:
-        """Mean responses: positive for the second of two classes, else one per class.
+        """Mean responses: positive for the second of two classes, else one per class or label.
 
         Parameters
         ----------
@@ -242,7 +246,7 @@ class MeanClassifier(ClassifierMixin, MeanModel):
         return self._mean("decision_function", X)
 
     def predict(self, X: Any) -> NDArray:
-        """The class of the largest mean response.
+        """The class of the largest mean response, or the labels of mean responses above 0.
 
         Parameters
         ----------
@@ -250,7 +254,8 @@ class MeanClassifier(ClassifierMixin, MeanModel):
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or (n, n_labels)
         """
-        labels = winners(self.decision_function(X))
-        return self.classes_[labels]
+        responses = self.decision_function(X)
+        predicted: NDArray = self.pipelines_[0][-1]._target.predictions(responses)
+        return predicted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from mercer._runtime.validation import plus_offset, refuse_missing
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
-from mercer.auto.goals import Classes, Numbers
+from mercer.auto.goals import Classes, Indicators, Numbers
 from mercer.auto.intervals import (
     MOST_ROWS,
     HeldErrors,
@@ -27,7 +27,7 @@ from mercer.auto.intervals import (
     unknown_rows,
 )
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
-from mercer.auto.scoring import chosen_labels, probabilities_of
+from mercer.auto.scoring import Calibrated, calibrated, chosen_labels
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators import (
@@ -38,9 +38,18 @@ from mercer.estimators import (
 )
 from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
-from mercer.estimators.probabilities import Probabilities, SoftMax, check_probabilities
+from mercer.estimators.probabilities import (
+    LabelProbabilities,
+    Probabilities,
+    check_probabilities,
+)
 from mercer.estimators.selection import random_order
-from mercer.estimators.targets import checked_labels, coded, warn_of_small_classes
+from mercer.estimators.targets import (
+    checked_labels,
+    coded,
+    refuse_class_weight,
+    warn_of_small_classes,
+)
 from mercer.preparation import checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
@@ -321,14 +330,21 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     logistic or multinomial loss, if that lowers the held-out log loss. The held-out rows also
     calibrate the probabilities.
 
+    Rows may have several labels: y of shape (n_samples, n_labels) holds 0 and 1, as for
+    :class:`mercer.KernelClassifier`. One search and one model serve all labels, with one kernel and
+    one strength; probabilities are calibrated for each label. ``predict_set``, ``class_weight``,
+    ONNX and :mod:`mercer.dask` take one label per row only:
+    :class:`sklearn.multioutput.MultiOutputClassifier` fits a model to each label.
+
     Parameters
     ----------
     {time_budget, scoring, time, class_weight, random_state, n_jobs, verbose, device}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels, sorted: the order of the columns of probabilities.
+    classes_ : ndarray of shape (n_classes,) or (n_labels,)
+        Class labels, sorted: the order of the columns of probabilities. Of several labels per row,
+        the numbers of the columns of y, from 0 on.
     decision_threshold_ : float
         Probability of the second of two classes above which it is predicted: 0.5, or, with
         ``scoring`` by a scorer of predicted labels such as "f1" or "balanced_accuracy", that of the
@@ -347,8 +363,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     search_results_ : dict of arrays
         Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, the criterion, and the share of
-        wrong classes), "seconds" and "chosen". With ``scoring`` also "score"; the "loss" is then 0
-        for perfect predictions and 1 for a constant.
+        rows with a wrong class or label), "seconds" and "chosen". With ``scoring`` also "score";
+        the "loss" is then 0 for perfect predictions and 1 for a constant.
     {partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
@@ -373,6 +389,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     _machine, _local_machine, _mean_model = KernelClassifier, LocalKernelClassifier, MeanClassifier
     _target_kind = "classes"
+    _takes_indicators: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -397,6 +414,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         )
         self.class_weight = class_weight
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._takes_indicators
+        return tags
+
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
     ) -> AutoKernelClassifier:
@@ -406,8 +428,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         ----------
         X : data frame, array or CSR of shape (n_samples, n_features)
             Numbers, labels, booleans and dates; missing cells are None or NaN.
-        y : array of shape (n_samples,)
-            Labels of any type that sorts.
+        y : array of shape (n_samples,), or array or data frame of shape (n_samples, n_labels)
+            Labels of any type that sorts, or 0 and 1 for each of several labels.
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0, in the search, the fit and the calibration. A row of weight 0 is
             left out. Only the ratios of the weights matter.
@@ -421,8 +443,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self
         """
         X = checked_table(self, X, reset=True)
-        y = checked_labels(type(self).__name__, y)
-        _, y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)
+        y = checked_labels(type(self).__name__, y, self._takes_indicators)
+        several = len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1
+        _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=several, estimator=self)
+        if several:
+            refuse_class_weight(self)
+            X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
+            self.classes_ = np.arange(y.shape[1])
+            self._fit(X, y, Indicators((y == 1).astype(np.int64), weights, groups))
+            return self
         check_classification_targets(y)
         X, y, weights, groups = counted_rows(X, y, sample_weight, groups, self.class_weight)
         self.classes_, labels = coded(y)
@@ -433,10 +462,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the predictions by ``scoring``, or the share of correct labels if that is None.
 
+        Of several labels per row it is the share of rows whose labels are all correct.
+
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
+        y : array of shape (n_samples,) or (n_samples, n_labels)
         sample_weight : array of shape (n_samples,), default=None
 
         Returns
@@ -447,7 +478,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         return self._score(X, y, sample_weight, super().score)
 
     def decision_function(self, X: Any) -> NDArray:
-        """Responses: positive for the second of two classes, else one per class.
+        """Responses: positive for the second of two classes, else one per class or per label.
 
         Parameters
         ----------
@@ -455,14 +486,14 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_labels)
         """
         self._check_fitted()
         X = checked_table(self, X, reset=False)
         return answer(self.best_estimator_, "decision_function", X)
 
     def predict(self, X: Any) -> NDArray:
-        """Predicted labels.
+        """Predicted labels: of several per row the indicators, 1 for responses above 0.
 
         Parameters
         ----------
@@ -470,9 +501,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
         """
         responses = self.decision_function(X)
+        if self._has_several_labels:
+            indicators: NDArray = self.kernel_machine_._target.predictions(responses)
+            return indicators
         return self.classes_[self._labels(responses)]
 
     def predict_proba(self, X: Any) -> NDArray:
@@ -486,7 +520,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            Of several labels per row, the probability that each label is 1.
         """
         responses = self.decision_function(X)
         return self.probabilities_(responses)
@@ -510,12 +545,25 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             Whether a class belongs to the set; True for all classes if there are too few held-out
             rows for ``coverage``.
         """
+        self._check_fitted()
+        if self._has_several_labels:
+            raise ValueError(
+                f"predict_set needs one label for every row; the model has {len(self.classes_)}: "
+                "each model of sklearn.multioutput.MultiOutputClassifier(AutoKernelClassifier()) "
+                "has sets of its label."
+            )
         return 1 - self.predict_proba(X) <= self.conformal_.bound(coverage)
 
     def _check_state(self) -> None:
         super()._check_state()
         state = State(self)
-        check_probabilities(self, "probabilities_")
+        several = isinstance(state.value("probabilities_"), LabelProbabilities)
+        if several:
+            check_probabilities(self.probabilities_, "maps", len(self.classes_))
+        else:
+            check_probabilities(self, "probabilities_")
+        of_machine = getattr(self.kernel_machine_, "_has_several_labels", False)
+        state.check("probabilities_", "suit its kernel machine", several == of_machine)
         if "decision_threshold_" in vars(self):
             within = state.number("decision_threshold_", 0.0) <= 1
             state.check("decision_threshold_", "be from 0 to 1", within)
@@ -523,16 +571,23 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         rule = "be those of its kernel machine"
         state.check("classes_", rule, np.array_equal(state.value("classes_"), known))
 
+    @property
+    def _has_several_labels(self) -> bool:
+        return isinstance(self.probabilities_, LabelProbabilities)
+
     def _calibrate(self, search: Search) -> None:
-        self.probabilities_: Probabilities | SoftMax = Probabilities()
+        self.probabilities_: Calibrated = Probabilities()
         self.conformal_, self.decision_threshold_ = Conformal(np.empty(0)), 0.5
         choice, goal = search.choice, search.goal
+        if isinstance(goal, Indicators):
+            self.probabilities_ = LabelProbabilities([Probabilities() for _ in self.classes_])
         if choice is None or not isinstance(goal, Classes):
             return
         responses = choice.responses[:, 0] if choice.responses.shape[1] == 1 else choice.responses
         labels, weights = goal.labels[choice.rows], goal.weights_of(choice.rows)
-        map_ = probabilities_of(search.settings.transform)
-        self.probabilities_ = map_.fitted(responses, labels, weights)
+        self.probabilities_ = calibrated(search.settings.transform, responses, labels, weights)
+        if isinstance(goal, Indicators):
+            return
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
         held = choice.responses, choice.rows, search.settings.transform
@@ -546,13 +601,13 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         return chosen_labels(responses, threshold, self.probabilities_)
 
     def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
-        labels = cast(Classes, search.goal).labels
+        labels = cast(Classes, search.goal).labels[search.held_rows]
         responses = responses[:, 0] if responses.shape[1] == 1 else responses
-        return {
-            "target": self.classes_[labels[search.held_rows]],
-            "predicted": self.classes_[self._labels(responses)],
-            "probabilities": self.probabilities_(responses),
-        }
+        both = {"target": labels, "predicted": (responses > 0).astype(np.int64)}
+        if not self._has_several_labels:
+            predicted = self.classes_[self._labels(responses)]
+            both = {"target": self.classes_[labels], "predicted": predicted}
+        return both | {"probabilities": self.probabilities_(responses)}
 
 
 def _check_spread(y: NDArray) -> None:

@@ -37,7 +37,7 @@ def try_log_odds(search: Search) -> None:
         return
     n, table = search.whole.n_rows, search.parts[0].table
     # Products with the kernel are as many as the root of its condition number.
-    work = float(n) ** 2 * (1 if goal.n_classes == 2 else goal.n_classes)
+    work = float(n) ** 2 * goal.truth(np.arange(1), "identity").shape[1]
     work *= np.sqrt(n / best.settings.ridge)
     of_few, of_more = TUNING.log_odds_seconds
     is_short = search.deadline - time.perf_counter() < of_few + of_more * work

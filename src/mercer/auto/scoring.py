@@ -21,8 +21,13 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from mercer._runtime.messages import shown
 from mercer._runtime.random import Slot, Streams
-from mercer.auto.goals import Classes, Numbers
-from mercer.estimators.probabilities import Probabilities, SoftMax, log_loss
+from mercer.auto.goals import Classes, Indicators, Numbers
+from mercer.estimators.probabilities import (
+    LabelProbabilities,
+    Probabilities,
+    SoftMax,
+    log_loss,
+)
 from mercer.estimators.targets import winners
 from mercer.preparation import rows_of
 
@@ -33,6 +38,7 @@ _THRESHOLDS = 50  # of probabilities, as many rows between two of them
 _WORST = 1e6  # loss of responses that a scorer refuses
 
 Scorer: TypeAlias = Callable[..., float]
+Calibrated: TypeAlias = Probabilities | SoftMax | LabelProbabilities
 
 
 def checked_scorer(estimator: BaseEstimator, scoring: Any) -> Scorer | None:
@@ -73,7 +79,7 @@ def scored(scorer: Scorer, estimator: Any, X: Any, y: NDArray, **beside: Any) ->
     exception passes if it refuses these too. ``beside`` holds weights for scorers that take them.
     """
     classes = getattr(estimator, "classes_", None)
-    if classes is None:
+    if classes is None or np.ndim(y) == 2:  # several labels per row have 0 and 1 alone
         return scorer(estimator, X, y, **beside)
     present = np.isin(classes, np.asarray(y))
     if present.all():
@@ -174,7 +180,7 @@ class Judge:
         """Loss by which responses of classes are compared whose squared errors mean other things:
         that of their probabilities, calibrated on the same rows."""
         flat, labels, weights = _of_classes(cast(Classes, self.goal), responses, rows)
-        proba = probabilities_of(transform).fitted(flat, labels, weights)(flat)
+        proba = calibrated(transform, flat, labels, weights)(flat)
         return log_loss(proba, labels, weights)
 
 
@@ -186,9 +192,19 @@ def _wants_labels(scorer: Any) -> bool:
     return asked == "predict" and getattr(scorer, "_score_func", None) is not accuracy_score
 
 
-def probabilities_of(transform: str) -> type[SoftMax] | type[Probabilities]:
-    """The kind of map from responses of classes to probabilities, by what the responses are."""
-    return SoftMax if transform == "log-odds" else Probabilities
+def calibrated(
+    transform: str, responses: NDArray, labels: NDArray, weights: NDArray | None
+) -> Calibrated:
+    """The map from responses to probabilities that suits held-out rows, of a kind for them.
+
+    Labels are places of classes (m,), or 0 and 1, (m, L), of several labels.
+    """
+    kind: Any = SoftMax if transform == "log-odds" else Probabilities
+    if labels.ndim == 1:
+        found: Calibrated = kind.fitted(responses, labels, weights)
+        return found
+    pairs = zip(responses.T, labels.T, strict=True)
+    return LabelProbabilities([kind.fitted(*pair, weights) for pair in pairs])
 
 
 def _of_classes(
@@ -212,6 +228,8 @@ class ByScorer(Judge):
         super().__init__(goal)
         self.scorer, self.table, self.y, self.key = scorer, table, y, key
         self.classes = np.unique(y) if isinstance(goal, Classes) else None
+        if isinstance(goal, Indicators):
+            self.classes = np.arange(y.shape[1])
         self._lock = Lock()
         self._latest: _Rows | None = None
 
@@ -238,10 +256,11 @@ class ByScorer(Judge):
 
         The share of right labels keeps 1/2, which is best for it by what probabilities are.
         """
-        if self.classes is None or len(self.classes) != 2 or not _wants_labels(self.scorer):
+        is_two = self.classes is not None and len(self.classes) == 2 and self.y.ndim == 1
+        if not (is_two and _wants_labels(self.scorer)):
             return 0.5
         flat, labels, weights = _of_classes(cast(Classes, self.goal), responses, rows)
-        proba = probabilities_of(transform).fitted(flat, labels, weights)(flat)[:, 1]
+        proba = calibrated(transform, flat, labels, weights)(flat)[:, 1]
         between = np.quantile(proba, np.linspace(0, 1, _THRESHOLDS + 1), method="midpoint")
         tried = sorted({0.5, *between.tolist()}, key=lambda threshold: abs(threshold - 0.5))
         scores = [self.score(responses, rows, transform, threshold) for threshold in tried]
@@ -268,9 +287,9 @@ class ByScorer(Judge):
             predicted = self.goal.predictions(responses, rows, transform)
             return _PredictedNumbers(predicted.reshape(len(rows), *self.y.shape[1:]))
         flat, labels, weights = _of_classes(self.goal, responses, rows)
-        map_ = probabilities_of(transform)
-        calibrated = cache(lambda: map_.fitted(flat, labels, weights))
-        return _PredictedClasses(flat, self.classes, calibrated, threshold)
+        kind = _PredictedLabels if isinstance(self.goal, Indicators) else _PredictedClasses
+        found = cache(lambda: calibrated(transform, flat, labels, weights))
+        return kind(flat, self.classes, found, threshold)
 
 
 class _Rows:
@@ -388,7 +407,7 @@ class _PredictedClasses(ClassifierMixin, BaseEstimator):
     def taken(self, places: NDArray[np.int64]) -> _PredictedClasses:
         """The answers for some of the rows."""
         few = self.responses[places]
-        return _PredictedClasses(few, self.classes, self.calibrated, self.threshold)
+        return type(self)(few, self.classes, self.calibrated, self.threshold)
 
     def predict(self, X):
         """Classes of the largest response, or by the threshold, whatever X is."""
@@ -401,6 +420,14 @@ class _PredictedClasses(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Calibrated probabilities, whatever X is."""
         return self.calibrated()(self.responses)
+
+
+class _PredictedLabels(_PredictedClasses):
+    """Answers for some rows, in their order, as a classifier of several labels gives them."""
+
+    def predict(self, X):
+        """Indicators of the labels, whatever X is."""
+        return (self.responses > 0).astype(np.int64)
 
 
 def chosen_labels(

@@ -135,7 +135,7 @@ def _held_and_others(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows to hold out, and all others in random order; the first ones are of every class."""
     order = shuffled(key, len(y), len(y), Slot.SHUFFLE)
-    if are_classes:
+    if are_classes and y.ndim == 1:
         first = np.zeros(len(y), dtype=bool)
         first[np.unique(y[order], return_index=True)[1]] = True
         order = np.concatenate([order[first], order[~first]])

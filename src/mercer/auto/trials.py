@@ -173,14 +173,15 @@ def log_odds(
 ) -> list[NDArray | None]:
     """Log odds of the classes of held rows, (h, k), by the exact machine, for every ridge.
 
-    ``target`` is -1 and 1 of two classes, (n, 1), or indicators, (n, k). A ridge is n times the
-    strength of the penalty. None where few steps do not end at a solution.
+    ``target`` is -1 and 1 of two classes, (n, 1), or of several labels, or indicators of classes,
+    (n, k). A ridge is n times the strength of the penalty. None where few steps do not end at a
+    solution.
     """
     kernel = kernels.get(settings.kernel, settings.gamma)
     design = KernelColumns(fitted, kernel, n_jobs=n_jobs)
     total = float(len(fitted) if weights is None else weights.sum())
     alphas = [ridge / total for ridge in ridges]
-    loss = log_odds_loss(max(2, target.shape[1]))
+    loss = log_odds_loss(2 if target.all() else target.shape[1])
     y = np.ascontiguousarray(target, dtype=design.dtype)
     penalty = RKHSNorm(alphas[0], design)
     problem = Problem(design, y[:, 0] if y.shape[1] == 1 else y, loss, penalty, weights)

@@ -38,7 +38,7 @@ def fit_automatic(
             f"which mercer.{type(model).__name__} takes on one."
         )
     check_memory(16.0 * n, f"the targets of {n} rows", "fit to fewer rows")
-    target, weights = targets_of(engine)
+    target, weights = targets_of(model, engine)
     table.callback = callback
     counted = n if weights is None else int(np.count_nonzero(weights))
     X = table[np.arange(n)] if is_few(counted) else table

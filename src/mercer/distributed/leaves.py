@@ -36,7 +36,7 @@ def fit_local_machine(
     """
     model._begin_fit()
     table = FarTable.of(engine)
-    target, weights = targets_of(engine)
+    target, weights = targets_of(model, engine)
     dtype = np.result_type(*gathered(engine, _float_type))
     with closing(engine.changed(_as_numbers, dtype, table.shape[1])) as numbers:
         checked = FarTable(numbers, table.sizes, np.empty((1, table.shape[1]), dtype), None)

@@ -17,6 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import is_classifier
 
 from mercer._runtime.arrays import Index, check_memory
 from mercer._runtime.rows import FarRows, PreparedRows
@@ -24,7 +25,7 @@ from mercer.distributed.parts import Coding
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows, Shard, gathered
-from mercer.estimators.targets import Target
+from mercer.estimators.targets import Target, checked_labels
 from mercer.preparation import TablePreparer, checked_table, column_names, read
 from mercer.preparation.columns import Labels, Reading
 from mercer.preparation.frames import frame_of
@@ -233,11 +234,13 @@ def brought(engine: Engine, edges: NDArray[np.int64], rows: NDArray[np.int64]) -
     return _joined(pieces)[back]
 
 
-def targets_of(engine: Engine) -> tuple[NDArray, NDArray | None]:
-    """Targets and weights of all rows, brought here."""
+def targets_of(model: Any, engine: Engine) -> tuple[NDArray, NDArray | None]:
+    """Targets and weights of all rows, brought here; a ValueError for several labels per row."""
     found = gathered(engine, _target_and_weights)
     found = [both for both in found if len(both[0])] or found[:1]
     targets = np.concatenate([target for target, _ in found])
+    if is_classifier(model):
+        checked_labels(type(model).__name__, targets)
     if found[0][1] is None:
         return targets, None
     return targets, np.concatenate([weights for _, weights in found])

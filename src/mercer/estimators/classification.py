@@ -20,7 +20,7 @@ from mercer._runtime.validation import is_name
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
-from mercer.estimators.probabilities import check_probabilities
+from mercer.estimators.probabilities import LabelProbabilities, check_probabilities
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_classes
 from mercer.estimators.sums import InBatches, OfBatches
@@ -127,6 +127,11 @@ class Classification(ClassifierMixin, FeatureModel):
             )
         return ClassTarget.of_classes(self, known)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._takes_indicators
+        return tags
+
     @property
     def _has_several_labels(self) -> bool:
         return "_values_" in vars(self)
@@ -212,8 +217,7 @@ class Classification(ClassifierMixin, FeatureModel):
         """Probabilities (n, L) that labels are 1, by a response for each."""
         if self._loss_.has_proba:
             return self._loss_.proba(responses)
-        pairs = zip(self._probabilities_, on_host(responses).T, strict=True)
-        return np.stack([scale(of_label)[:, 1] for scale, of_label in pairs], axis=1)
+        return LabelProbabilities(self._probabilities_)(on_host(responses))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the rows whose label is predicted.
@@ -381,8 +385,3 @@ class KernelClassifier(InBatches, Classification, KernelMachine):
         if first and classes is None:
             raise ValueError("classes must name all labels in the first partial_fit; got None.")
         return self._known_classes(y, classes, first)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._takes_indicators
-        return tags

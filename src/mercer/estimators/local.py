@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -388,7 +388,8 @@ class LocalKernelMachine(FeatureModel):
         thetas = solution.coef
         thetas = thetas if rows.target.ndim == 2 else thetas[:, :, 0]
         answers = responses(fitted, thetas, False, others.X)
-        scores = [target.score(answer, others) for answer in answers]
+        # One strength serves all labels of a row: a leaf has one factor for each strength.
+        scores = [float(np.mean(target.score(answer, others))) for answer in answers]
         self.path_ = {"alpha": np.array(alphas), "score": np.array(scores)}
         return alphas[int(np.argmax(scores))]
 
@@ -494,7 +495,9 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.
 
     {method}
-    More than two classes are one response each.
+    More than two classes are one response each. Rows may have several labels: y of shape
+    (n_samples, n_labels) holds 0 and 1, as for :class:`mercer.KernelClassifier`; ``alphas`` choose
+    one strength for all labels.
 
     Parameters
     ----------
@@ -527,3 +530,5 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     """
 
     class_weight: dict[Any, float] | str | None = None
+
+    _takes_indicators: ClassVar[bool] = True

@@ -22,7 +22,14 @@ from mercer.estimators.precomputed import has_matrix
 from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.targets import winners
 
-__all__ = ["Probabilities", "SoftMax", "calibrate", "check_probabilities", "log_loss"]
+__all__ = [
+    "LabelProbabilities",
+    "Probabilities",
+    "SoftMax",
+    "calibrate",
+    "check_probabilities",
+    "log_loss",
+]
 
 _FLOORS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 _POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
@@ -105,10 +112,26 @@ class SoftMax:
         return _with_winners(raised / raised.sum(axis=1, keepdims=True), responses)
 
 
+@dataclass(frozen=True)
+class LabelProbabilities:
+    """Probabilities (n, L) that labels are 1, by a map of two classes for each label."""
+
+    maps: list[Probabilities | SoftMax]
+
+    def __call__(self, responses: NDArray) -> NDArray[np.float64]:
+        """Probabilities of shape (n, L) by responses (n, L)."""
+        pairs = zip(self.maps, responses.T, strict=True)
+        return np.stack([map_(of_label)[:, 1] for map_, of_label in pairs], axis=1)
+
+
 def log_loss(proba: NDArray, labels: NDArray, weights: NDArray | None = None) -> float:
-    """Mean -log p of the true classes, finite also where p is 0."""
-    true = np.maximum(proba[np.arange(len(labels)), labels], np.finfo(np.float64).tiny)
-    return float(weighted_mean(-np.log(true), weights))
+    """Mean -log p of the true classes, finite also where p is 0; of several labels their mean."""
+    if labels.ndim == 2:
+        true = np.where(labels == 1, proba, 1 - proba)
+    else:
+        true = proba[np.arange(len(labels)), labels][:, None]
+    logs = np.log(np.maximum(true, np.finfo(np.float64).tiny))
+    return float(weighted_mean(-logs.mean(axis=1), weights))
 
 
 def _with_one_more(true: NDArray, others: NDArray, weights: NDArray | None) -> float:

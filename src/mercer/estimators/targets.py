@@ -36,6 +36,7 @@ __all__ = [
     "checked_labels",
     "class_weights",
     "coded",
+    "refuse_class_weight",
     "signs",
     "unit_of_widths",
     "warn_of_small_classes",
@@ -195,12 +196,7 @@ class ClassTarget:
         name, takes_several = type(model).__name__, getattr(model, "_takes_indicators", False)
         y = checked_labels(name, y, takes_several)
         if takes_several and len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1:
-            if model.class_weight is not None:
-                raise ValueError(
-                    "class_weight must be None where y has several columns; got "
-                    f"{shown(model.class_weight)}, which {_ONE_EACH}({name}(class_weight=...)) "
-                    "applies to each column."
-                )
+            refuse_class_weight(model)
             X, y = checked_pair(model, X, y, multi_output=True, **options)
             return X, y, check_weights(sample_weight, X)
         X, y = checked_pair(model, X, y, **options)
@@ -447,6 +443,16 @@ def _indicators(model: str, y: Any) -> NDArray:
             "of other labels."
         )
     return array
+
+
+def refuse_class_weight(model: Any) -> None:
+    """Raise if a model of several labels per row has weights of classes."""
+    if model.class_weight is not None:
+        raise ValueError(
+            "class_weight must be None where y has several columns; got "
+            f"{shown(model.class_weight)}, which {_ONE_EACH}({type(model).__name__}"
+            "(class_weight=...)) applies to each column."
+        )
 
 
 def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:

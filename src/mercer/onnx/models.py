@@ -256,7 +256,7 @@ def _labels(graph: Graph, classes: NDArray, scores: Value) -> Value:
 def label_array(model: Any) -> NDArray:
     """Classes as ONNX has them: int64 for whole numbers and booleans, else float64 or texts."""
     classes = np.asarray(model.classes_)
-    if classes.ndim != 1 or "_values_" in vars(model):
+    if classes.ndim != 1 or getattr(model, "_has_several_labels", False):
         raise ValueError("model must have one label for a row; ONNX does not express several.")
     if classes.dtype.kind in "OUS":
         return np.array([str(one) for one in classes.tolist()], dtype=TEXT)
@@ -268,7 +268,8 @@ def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
     """Probabilities (n, n_classes), or None where a model has none."""
     is_binary = len(model.classes_) == 2
     if isinstance(model, AutoKernelClassifier):
-        return _calibrated(graph, model.probabilities_, scores, is_binary)
+        of_classes: Any = model.probabilities_
+        return _calibrated(graph, of_classes, scores, is_binary)
     if not isinstance(model, Classification):
         return None
     if not model._loss_.has_proba:

@@ -142,7 +142,7 @@ class _Report:
         held = getattr(model, "held_out_", None)
         if X is not None:
             self._predict(y)
-        elif held is not None:
+        elif held is not None and (self.classes is None or held["target"].ndim == 1):
             self.y, self.predicted = held["target"], held["predicted"]
             self.proba = held.get("probabilities")
 
