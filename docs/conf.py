@@ -143,6 +143,15 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+# The switch of versions, where ``.ci/site`` makes the pages of all of them.
+if _SITE := os.environ.get("MERCER_DOCS_URL"):
+    _OWN = os.environ.get("MERCER_DOCS_VERSION", "main")
+    html_theme_options |= {
+        "switcher": {"json_url": f"{_SITE}/versions.json", "version_match": _OWN},
+        "check_switcher": False,  # the list is written after the pages
+        "show_version_warning_banner": True,
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
 html_sidebars = {"index": [], "changelog": [], "versions": [], "glossary": [], "references": []}
 # Of ``sphinx-build -b linkcheck``, which needs a network; -D linkcheck_ignore='https?://.*' does
 # without and looks at the links within this site.
