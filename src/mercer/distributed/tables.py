@@ -233,14 +233,13 @@ def brought(engine: Engine, edges: NDArray[np.int64], rows: NDArray[np.int64]) -
     return _joined(pieces)[back]
 
 
-def targets_of(engine: Engine) -> tuple[NDArray, NDArray | None]:
-    """Targets and weights of all rows, brought here."""
-    found = gathered(engine, _target_and_weights)
-    found = [both for both in found if len(both[0])] or found[:1]
-    targets = np.concatenate([target for target, _ in found])
-    if found[0][1] is None:
-        return targets, None
-    return targets, np.concatenate([weights for _, weights in found])
+def targets_of(engine: Engine) -> tuple[NDArray, NDArray | None, NDArray | None]:
+    """Targets, weights and offsets of all rows, brought here."""
+    found = gathered(engine, _targets)
+    found = [each for each in found if len(each[0])] or found[:1]
+    target, *beside = zip(*found, strict=True)
+    weights, offset = (None if each[0] is None else np.concatenate(each) for each in beside)
+    return np.concatenate(target), weights, offset
 
 
 # -- on workers ---------------------------------------------------------------------------------
@@ -262,8 +261,8 @@ def _check(shard: Shard) -> None:
         checked_table(TablePreparer(), shard.X, reset=True)
 
 
-def _target_and_weights(shard: Shard) -> tuple[NDArray, NDArray | None]:
-    return np.asarray(shard.target), shard.weights
+def _targets(shard: Shard) -> tuple[NDArray, NDArray | None, NDArray | None]:
+    return np.asarray(shard.target), shard.weights, shard.offset
 
 
 def _of_shard(known: Any, first: int, last: int) -> Any:
