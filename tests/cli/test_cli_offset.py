@@ -99,3 +99,16 @@ def test_predictions_need_the_column(table):
     np.savez("new.npz", X=np.ones((3, 1)))
     result = run("predict", "m.skops", "new.npz", "--out", "p.csv")
     assert "DATA must be a file with the column 'days'" in result.stderr
+
+
+def test_explanations_add_the_offset_to_the_base(table):
+    done("fit", "t.csv", *POISSON, "--out", "m.skops")
+    predicted(table)
+    told = done("explain", "m.skops", "new.csv", "--out", "e.csv", "--rows", "20")
+    assert "20 rows, each with the offset of column 'days'" in told
+    found = pd.read_csv("e.csv")
+    means = np.exp(found["base"] + found.filter(like="value_").sum(axis=1))
+    np.testing.assert_allclose(means, pd.read_csv("p.csv")["prediction"][:20], rtol=1e-4)
+    done("explain", "m.skops", "new.csv", "--out", "e.html", "--rows", "20")
+    with open("e.html", encoding="utf-8") as page:
+        assert "Responses have the offset of their row" in page.read()
