@@ -358,6 +358,17 @@ def test_automatic_models_correct_forecasts(client, data):
         np.testing.assert_allclose(found, getattr(local, method)(X, offset=o), atol=1e-4)
     expected = local.score(X, y, offset=o)
     assert model.score(lazy, "y", offset="o") == pytest.approx(expected)
-    labels = mercer.dask.AutoKernelClassifier(client=client)
-    with pytest.raises(ValueError, match="offset must be None for an AutoKernelClassifier"):
-        labels.fit(lazy[list("abc")], lazy["y"] > 2, offset=lazy["o"])
+
+
+@limited(60)
+def test_automatic_classifiers_add_offsets_to_log_odds(client, data):
+    frame, lazy = _shifted(client, data)
+    X, y, o = frame[list("abc")], frame["y"] > 2, frame["o"].to_numpy()
+    local = mercer.AutoKernelClassifier(random_state=0).fit(X, y, offset=o)
+    model = mercer.dask.AutoKernelClassifier(random_state=0, client=client)
+    model.fit(lazy[list("abc")], lazy["y"] > 2, offset=lazy["o"])
+    found = client.compute(model.predict_proba(lazy, offset="o")).result()
+    np.testing.assert_allclose(found, local.predict_proba(X, offset=o), atol=1e-4)
+    assert model.score(lazy, lazy["y"] > 2, offset="o") == local.score(X, y, offset=o)
+    found = client.compute(model.predict_set(lazy, offset="o")).result()
+    assert (found == local.predict_set(X, offset=o)).mean() > 0.99

@@ -133,7 +133,7 @@ def test_leaves_of_automatic_models_are_solved_without_the_offset(monkeypatch, f
             {},
             "offset must be None for loss 'poisson'",
         ),
-        (AutoKernelClassifier(), LABELS, {}, "offset must be None for an AutoKernelClassifier"),
+        (AutoKernelClassifier(), np.arange(N) % 3, {}, "of more than two classes"),
         (KernelRegressor(), COUNTS, {"offset": np.full(N, np.nan)}, "Input offset contains NaN"),
         (KernelRegressor(), COUNTS, {"n_shifted": 3}, "offsets, or no offsets, everywhere"),
         (KernelRegressor(), COUNTS, {"offset": OFFSET[:, None]}, "a number for each of the 7 rows"),

@@ -283,7 +283,9 @@ class PipelineBuilder:
         truth = goal.truth(np.arange(len(y)), settings.transform)
         if settings.transform != "log-odds":
             return leave_one_out(matrix, truth, settings.ridge, goal.weights)
-        [found] = log_odds(settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs)
+        given = settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs
+        [found] = log_odds(*given, goal.offset, goal.offset)
         if found is None:
             return None
-        return leave_one_out_log_odds(matrix, found, truth, settings.ridge, goal.weights)
+        ridge = settings.ridge
+        return leave_one_out_log_odds(matrix, found, truth, ridge, goal.weights, goal.offset)

@@ -138,7 +138,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
 
 
 @documented_as(auto.AutoKernelClassifier, _METHOD, ("held_out_",))
-class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):
+class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):  # type: ignore[misc]
     """:class:`mercer.AutoKernelClassifier`, fitted by the workers of a Dask cluster.
 
     Examples
@@ -174,7 +174,7 @@ class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier
         )
         self.client = client
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
         """Sets of classes, as of the local model, computed when they are asked for.
 
         Parameters
@@ -182,9 +182,11 @@ class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier
         X : dask array or dask data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
             Above 0 and below 1.
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            As for ``predict``.
 
         Returns
         -------
         dask array of bool of shape (n_samples, n_classes)
         """
-        return self._mapped("predict_set", X, coverage=coverage)
+        return self._mapped("predict_set", X, offset, coverage=coverage)

@@ -46,13 +46,10 @@ def fit_automatic(
     beside = {}
     with ExitStack() as stack:
         if offset is not None:
-            if not is_regressor(model):
-                raise ValueError(
-                    "offset must be None for an AutoKernelClassifier over many machines; a "
-                    "KernelClassifier of two classes with loss='logistic' takes it."
-                )
-            shifted = stack.enter_context(closing(engine.changed(less_offset)))
-            table, beside = FarTable(shifted, table.sizes, table.example), {"offset": offset}
+            beside = {"offset": offset}
+            if is_regressor(model):
+                shifted = stack.enter_context(closing(engine.changed(less_offset)))
+                table = FarTable(shifted, table.sizes, table.example)
         table.callback = callback
         counted = n if weights is None else int(np.count_nonzero(weights))
         X = table[np.arange(n)] if is_few(counted) else table

@@ -84,9 +84,21 @@ class SoftMax:
     power: float = 1.0
 
     @classmethod
-    def fitted(cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None) -> SoftMax:
-        """The best power for held-out responses (n, k), or (n,) for two classes."""
-        losses = {power: log_loss(cls(power)(responses), labels, weights) for power in _OF_LOG_ODDS}
+    def fitted(
+        cls,
+        responses: NDArray,
+        labels: NDArray,
+        weights: NDArray | None = None,
+        offset: NDArray | float = 0.0,
+    ) -> SoftMax:
+        """The best power for held-out responses (n, k), or (n,) for two classes.
+
+        The offset is a known part of the log odds, which the power leaves as it is.
+        """
+        losses = {
+            power: log_loss(cls(power)(responses + offset / power), labels, weights)
+            for power in _OF_LOG_ODDS
+        }
         return cls(min(losses, key=lambda power: losses[power]))
 
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:

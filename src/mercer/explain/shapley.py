@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._runtime.messages import shown
 from mercer._runtime.validation import (
+    check_offset,
     flag,
     name_from,
     plus_offset,
@@ -155,6 +156,9 @@ def shapley_values(
     place = 0 if len(base) == 1 else chosen
     values, base, errors = (part[..., place] for part in (values, base, np.sqrt(variances)))
     if offset is not None:
+        offset = check_offset(offset, len(values))
+        if hasattr(model, "_in_responses"):
+            offset = model._in_responses(offset)
         base = plus_offset(np.broadcast_to(base, (len(values), *np.shape(base))), offset)
     if names is None:
         names = np.array([f"x{j}" for j in range(n_inputs)], dtype=object)
