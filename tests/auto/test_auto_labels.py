@@ -330,6 +330,8 @@ def test_a_report_of_held_out_rows_has_the_search_and_no_figures_of_classes(fitt
 def test_what_takes_one_label_names_the_remedy(fitted):
     model, new, _ = fitted
     X, Y = labelled(100)
+    with pytest.raises(ValueError, match=r"offset must be None for .* of several labels"):
+        AutoKernelClassifier().fit(X, Y, offset=np.ones(len(X)))
     with pytest.raises(ValueError, match=r"predict_set needs one label .*MultiOutputClassifier"):
         model.predict_set(new)
     with pytest.raises(ValueError, match=r"class_weight must be None .*MultiOutputClassifier"):

@@ -147,21 +147,28 @@ def test_log_odds_are_those_of_the_least_penalised_loss(n_classes, weighted):
             np.testing.assert_allclose(own, other, atol=0.01)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_log_odds_of_rows_left_out_are_nearly_those_of_refits(weighted):
+@pytest.mark.parametrize(("weighted", "shifted"), [(False, False), (True, False), (False, True)])
+def test_log_odds_of_rows_left_out_are_nearly_those_of_refits(weighted, shifted):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))
     target = np.where(rng.uniform(size=80) < expit(2 * X[:, 0]), 1.0, -1.0)[:, None]
     weights = rng.uniform(0.5, 2, 80) if weighted else None
     settings, ridge = Settings(kernel="gaussian", gamma=0.5), 0.5
-    [fitted] = log_odds(settings, X, X, target, [ridge], weights)
+    offset = rng.normal(size=80) if shifted else None
+    [fitted] = log_odds(settings, X, X, target, [ridge], weights, None, offset, offset)
     K = np.asarray(kernels.get("gaussian", 0.5)(X))
-    found = leave_one_out_log_odds(K, fitted, target, ridge, weights)
+    found = leave_one_out_log_odds(K, fitted, target, ridge, weights, offset)
     refits = np.empty_like(found)
     for row in range(80):
         others = np.arange(80) != row
         own = None if weights is None else weights[others]
-        [refits[row]] = log_odds(settings, X[others], X[[row]], target[others], [ridge], own)
+        given = (
+            [ridge],
+            own,
+            None,
+            *(None if offset is None else offset[r] for r in (others, [row])),
+        )
+        [refits[row]] = log_odds(settings, X[others], X[[row]], target[others], *given)
     apart = np.abs(found - refits)
     assert np.median(apart) < 0.02
     assert apart.max() < 0.2

@@ -99,3 +99,31 @@ def test_predictions_need_the_column(table):
     np.savez("new.npz", X=np.ones((3, 1)))
     result = run("predict", "m.skops", "new.npz", "--out", "p.csv")
     assert "DATA must be a file with the column 'days'" in result.stderr
+
+
+def test_explanations_add_the_offset_to_the_base(table):
+    done("fit", "t.csv", *POISSON, "--out", "m.skops")
+    predicted(table)
+    told = done("explain", "m.skops", "new.csv", "--out", "e.csv", "--rows", "20")
+    assert "20 rows, each with the offset of column 'days'" in told
+    found = pd.read_csv("e.csv")
+    means = np.exp(found["base"] + found.filter(like="value_").sum(axis=1))
+    np.testing.assert_allclose(means, pd.read_csv("p.csv")["prediction"][:20], rtol=1e-4)
+    done("explain", "m.skops", "new.csv", "--out", "e.html", "--rows", "20")
+    with open("e.html", encoding="utf-8") as page:
+        assert "Responses have the offset of their row" in page.read()
+
+
+def test_automatic_classifiers_add_the_offset_to_log_odds(table):
+    is_more = np.random.default_rng(1).uniform(size=300) < 1 / (1 + np.exp(-table["forecast"]))
+    table = table[["x", "forecast"]].assign(kind=np.where(is_more, "more", "less"))
+    table.to_csv("t.csv", index=False)
+    given = ("--target", "kind", "--offset", "forecast", "--features", "x")
+    done("fit", "t.csv", *given, "--out", "m.skops")
+    options = ("--proba", "--coverage", "0.9")
+    first, moved = (
+        predicted(each, *options) for each in (table, table.assign(forecast=table["forecast"] + 2))
+    )
+    odds = [each["probability_more"] / each["probability_less"] for each in (first, moved)]
+    np.testing.assert_allclose(odds[1], np.exp(2) * odds[0], rtol=1e-3)
+    assert (moved["in_set_more"] >= first["in_set_more"]).all()

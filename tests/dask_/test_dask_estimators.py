@@ -307,3 +307,71 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit(data):
     assert model.n_rebuilt_ > 0
     scale = np.abs(local.map_coef_).max()
     np.testing.assert_allclose(model.map_coef_, local.map_coef_, rtol=0, atol=1e-5 * scale)
+
+
+def _shifted(client, data):
+    """Counts and labels with an offset that decides most of them, as arrays and as a frame."""
+    X = data[0]
+    rng, offset = np.random.default_rng(0), 2.0 * np.cos(X[:, 1])
+    counts = rng.poisson(np.exp(offset + np.sin(X[:, 0]))).astype(float)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=counts, o=offset)
+    return frame, dd.from_pandas(frame, npartitions=3)
+
+
+@pytest.mark.parametrize("name", ["KernelRegressor", "KernelClassifier"])
+@limited(60)
+def test_offsets_are_cut_as_targets_and_named_as_columns(client, data, name):
+    frame, lazy = _shifted(client, data)
+    X, y, o = frame[list("abc")], frame["y"], frame["o"].to_numpy()
+    settings = {"loss": "poisson", "tol": 1e-9, "n_components": 10, "random_state": 0}
+    if name == "KernelClassifier":
+        y, settings["loss"] = y > 2, "logistic"
+    local = getattr(mercer, name)("fourier", **settings).fit(X, y, offset=o)
+    model = getattr(mercer.dask, name)("fourier", client=client, **settings)
+    if name == "KernelRegressor":
+        model.fit(lazy, "y", offset="o")
+    else:
+        model.fit(lazy[list("abc")], lazy["y"] > 2, offset=lazy["o"])
+    Xd, od = da.from_array(X.to_numpy(), chunks=(250, 3)), da.from_array(o, chunks=400)
+    methods = ["predict"] if name == "KernelRegressor" else ["predict_proba", "decision_function"]
+    for method in methods:
+        expected = getattr(local, method)(X, offset=o)
+        for rows, offset in ((lazy, "o"), (lazy, lazy["o"]), (Xd, od)):
+            found = client.compute(getattr(model, method)(rows, offset=offset)).result()
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    yd = da.from_array(y.to_numpy(), chunks=250)
+    assert model.score(Xd, yd, offset=od) == pytest.approx(local.score(X, y, offset=o))
+    with pytest.raises(ValueError, match="a number for each of the 600 rows"):
+        model.predict(Xd, offset=od[:-1])
+    with pytest.raises(ValueError, match="offset must be a column of X; got 'p'"):
+        model.predict(lazy, offset="p")
+    with pytest.raises(TypeError, match="offset must be a dask array or series of one dimension"):
+        model.predict(Xd, offset=o)
+
+
+@limited(60)
+def test_automatic_models_correct_forecasts(client, data):
+    frame, lazy = _shifted(client, data)
+    X, y, o = frame[list("abc")], frame["y"], frame["o"].to_numpy()
+    local = mercer.AutoKernelRegressor(random_state=0).fit(X, y, offset=o)
+    model = mercer.dask.AutoKernelRegressor(random_state=0, client=client)
+    model.fit(lazy, "y", offset="o")
+    for method in ("predict", "predict_interval"):
+        found = client.compute(getattr(model, method)(lazy, offset="o")).result()
+        np.testing.assert_allclose(found, getattr(local, method)(X, offset=o), atol=1e-4)
+    expected = local.score(X, y, offset=o)
+    assert model.score(lazy, "y", offset="o") == pytest.approx(expected)
+
+
+@limited(60)
+def test_automatic_classifiers_add_offsets_to_log_odds(client, data):
+    frame, lazy = _shifted(client, data)
+    X, y, o = frame[list("abc")], frame["y"] > 2, frame["o"].to_numpy()
+    local = mercer.AutoKernelClassifier(random_state=0).fit(X, y, offset=o)
+    model = mercer.dask.AutoKernelClassifier(random_state=0, client=client)
+    model.fit(lazy[list("abc")], lazy["y"] > 2, offset=lazy["o"])
+    found = client.compute(model.predict_proba(lazy, offset="o")).result()
+    np.testing.assert_allclose(found, local.predict_proba(X, offset=o), atol=1e-4)
+    assert model.score(lazy, lazy["y"] > 2, offset="o") == local.score(X, y, offset=o)
+    found = client.compute(model.predict_set(lazy, offset="o")).result()
+    assert (found == local.predict_set(X, offset=o)).mean() > 0.99

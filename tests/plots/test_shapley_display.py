@@ -121,3 +121,15 @@ def test_a_column_of_dates_has_dates_on_its_axis():
 )
 def test_amounts_have_no_exponent_up_to_billions(value, text):
     assert amount(value).replace("\N{THIN SPACE}", " ") == text
+
+
+def test_a_waterfall_begins_at_the_base_of_its_row():
+    rng = np.random.default_rng(0)
+    X, offset = rng.normal(size=(60, 2)), np.linspace(3, 9, 60)
+    model = KernelRegressor("exact").fit(X, X[:, 0] + offset, offset=offset)
+    given = {"offset": offset[:5], "kind": "waterfall", "row": 4}
+    display = plots.ShapleyDisplay.from_estimator(model, X[:5], **given)
+    bars = display.artists_[0]
+    end = bars[0].get_x() + sum(bar.get_width() for bar in bars)
+    assert end == pytest.approx(model.predict(X[4:5], offset=offset[4:5])[0], rel=1e-5)
+    assert "mean with offset" in display.ax_.get_xlabel()

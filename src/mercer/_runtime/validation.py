@@ -302,8 +302,9 @@ def check_offset(offset: Any, n_rows: int) -> NDArray[np.float64] | None:
     """Numbers (n,) to add to responses, in float64, or None."""
     if offset is None:
         return None
+    given = numbers(offset, "offset")
     checked: NDArray[np.float64] = check_array(
-        numbers(offset, "offset"), ensure_2d=False, dtype=np.float64, input_name="offset"
+        given, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="offset"
     )
     if checked.shape != (n_rows,):
         raise ValueError(

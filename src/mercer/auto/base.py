@@ -39,7 +39,7 @@ from mercer.auto.leaks import warn_of_leaks
 from mercer.auto.leaves import Cut
 from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.order import time_codes, warn_of_order
-from mercer.auto.own_loss import try_log_odds
+from mercer.auto.own_loss import check_knows_offset, try_log_odds
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores, scored
 from mercer.auto.search import Search
@@ -152,7 +152,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                     warn_of_order(search)
                 if form is None and self.device is None:
                     try_log_odds(search)
+                check_knows_offset(goal, search.settings.transform)
             except KeyboardInterrupt:
+                if goal.offset is not None and search.settings.transform != "log-odds":
+                    raise  # no responses yet that know the offset
                 self.interrupted_ = True
             searched = time.perf_counter()
             self._keep(search)
@@ -429,25 +432,33 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
 
 def counted_rows(
-    X: Any, y: NDArray, sample_weight: Any, groups: Any, class_weight: Any = None
-) -> tuple[Any, NDArray, NDArray | None, NDArray | None]:
-    """The rows of X and y with a weight above 0, their weights and their groups.
+    X: Any,
+    y: NDArray,
+    sample_weight: Any,
+    groups: Any,
+    class_weight: Any = None,
+    offset: NDArray | None = None,
+) -> tuple[Any, NDArray, NDArray | None, NDArray | None, NDArray | None]:
+    """The rows of X and y with a weight above 0, their weights, groups and offset.
 
     Weights, times those of the classes, have mean 1; None if all are equal. Groups start at 0.
     """
     weights, groups = check_weights(sample_weight, X), group_codes(groups, X)
 
-    def kept(X: Any, y: NDArray) -> tuple[Any, NDArray, NDArray | None, NDArray | None]:
+    def kept(
+        X: Any, y: NDArray
+    ) -> tuple[Any, NDArray, NDArray | None, NDArray | None, NDArray | None]:
         if weights is None or weights.all():
-            return X, y, weights, groups
+            return X, y, weights, groups, offset
         rows = np.flatnonzero(weights)
         table = X.taken(rows) if isinstance(X, FarRows) else rows_of(X, rows)
-        return table, y[rows], weights[rows], None if groups is None else groups[rows]
+        of_groups, of_offset = (None if each is None else each[rows] for each in (groups, offset))
+        return table, y[rows], weights[rows], of_groups, of_offset
 
-    X, y, weights, groups = kept(X, y)
+    X, y, weights, groups, offset = kept(X, y)
     if class_weight is not None:
         weights = class_weights(class_weight, weights, X, y)
-        X, y, weights, groups = kept(X, y)
+        X, y, weights, groups, offset = kept(X, y)
     if len(y) < 2:
         counted = "" if weights is None else " with a weight above 0"
         raise ValueError(f"X must have at least 2 rows{counted}; got n_samples={len(y)}.")
@@ -457,7 +468,7 @@ def counted_rows(
             raise ValueError("groups must hold at least two groups; got one.")
     if weights is not None:
         weights = None if (weights == weights[0]).all() else weights / weights.mean()
-    return X, y, weights, groups
+    return X, y, weights, groups, offset
 
 
 def _has_identities(X: Any, key: int) -> bool:

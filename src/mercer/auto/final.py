@@ -283,11 +283,12 @@ class PipelineBuilder:
         truth = goal.truth(np.arange(len(y)), settings.transform)
         if settings.transform != "log-odds":
             return leave_one_out(matrix, truth, settings.ridge, goal.weights)
-        [found] = log_odds(settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs)
+        given = settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs
+        [found] = log_odds(*given, goal.offset, goal.offset)
         if found is None:
             return None
         columns = [
-            leave_one_out_log_odds(matrix.copy(), *pair, settings.ridge, goal.weights)
+            leave_one_out_log_odds(matrix.copy(), *pair, settings.ridge, goal.weights, goal.offset)
             for pair in zip(found.T[..., None], truth.T[..., None], strict=True)
         ]
         whole = [column for column in columns if column is not None]

@@ -40,6 +40,7 @@ class Fit:
     known_scales: KnownScales = field(default_factory=dict)  # of the search
     stages: Landmarks | None = None  # of the machine, if it is fitted in several
     key: int = 0  # seed of the rows of stages
+    offset: NDArray[np.float64] | None = None  # (n,), of the machine
     # Rows that the stages hold out, and the responses (h, k) to them.
     held: tuple[NDArray[np.int64], NDArray[np.float64]] | None = field(default=None, init=False)
     # Of a mean: a fitted preparer and its rows, for a next pipeline that begins with an equal one.
@@ -61,7 +62,7 @@ class Fit:
             rows = self.treated(estimator, X, y)
             machine.set_callbacks(*self.callbacks)
             try:
-                fit_planned(machine, rows, y, self.weights, self.plan)
+                fit_planned(machine, rows, y, self.weights, self.plan, self.offset)
             finally:
                 machine.set_callbacks()  # they are no part of the model
 
@@ -114,15 +115,16 @@ def fit_rows(
     Scales are not learned from rows that the first solution of the machine must not know. Returns
     the rows that stages hold out and the responses to them, (h,) and (h, k), or None.
     """
-    weights, groups = goal.weights, goal.groups
+    weights, groups, offset = goal.weights, goal.groups, goal.offset
     if rows is not None:
         X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
-        groups = None if groups is None else groups[rows]
+        groups, offset = None if groups is None else groups[rows], goal.offset_of(rows)
     of_scaler = weights
     if first_without is not None:
         of_scaler = np.ones(len(y)) if weights is None else weights.copy()
         of_scaler[first_without.rows] = 0.0
     plan = replace(_UNCALIBRATED, first_without=first_without)
-    fit = Fit(weights, of_scaler, groups, plan, callbacks, known_scales or {}, stages, key)
+    known = known_scales or {}
+    fit = Fit(weights, of_scaler, groups, plan, callbacks, known, stages, key, offset)
     fit(estimator, X, y)
     return fit.held

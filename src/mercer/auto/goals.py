@@ -41,6 +41,7 @@ class _Goal:
     """
 
     times: NDArray[np.int64] | None = None  # (n,) ranks in time, the last held out; None: any
+    offset: NDArray[np.float64] | None = None  # (n,) part of the log odds of two classes
 
     def __init__(self, weights: NDArray | None, groups: NDArray | None):
         self.weights, self.groups = weights, groups
@@ -57,6 +58,10 @@ class _Goal:
     def weights_of(self, rows: NDArray) -> NDArray | None:
         """Weights of some rows."""
         return None if self.weights is None else self.weights[rows]
+
+    def offset_of(self, rows: NDArray) -> NDArray | None:
+        """Offsets of some rows."""
+        return None if self.offset is None else self.offset[rows]
 
     def _mean(self, values: NDArray, rows: NDArray) -> NDArray:
         return weighted_mean(values, self.weights_of(rows))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from mercer._runtime.arrays import row_chunks
-from mercer._runtime.validation import weighted_mean
+from mercer._runtime.validation import plus_offset, weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
 from mercer.auto.tuning import TUNING
@@ -111,15 +111,19 @@ def leave_one_out_log_odds(
     target: NDArray[np.float64],
     ridge: float,
     weights: NDArray[np.float64] | None,
+    offset: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64] | None:
     """Log odds of two classes, (n, 1), for each row left out in turn, to second order.
 
-    ``responses`` (n, 1) minimise the logistic loss of the targets -1 and 1, (n, 1). About them, the
-    loss is a squared one, with its second derivatives h for weights and u - l' / h for targets,
-    whose responses to rows left out are known exactly. ``matrix`` is overwritten.
+    ``responses`` (n, 1), with the offset (n,) of the rows, minimise the logistic loss of the
+    targets -1 and 1, (n, 1). About them, the loss is a squared one, with its second derivatives h
+    for weights and u - l' / h for targets, whose responses to rows left out are known exactly.
+    ``matrix`` is overwritten.
     """
     loss = Logistic()
     curvature = np.maximum(loss.hessian(responses, target), _LEAST_CURVATURE)
     targets = responses - loss.gradient(responses, target) / curvature
+    targets = plus_offset(targets, offset, sign=-1.0)
     weight = curvature[:, 0] if weights is None else curvature[:, 0] * weights
-    return leave_one_out(matrix, targets, ridge, weight)
+    found = leave_one_out(matrix, targets, ridge, weight)
+    return None if found is None else plus_offset(found, offset)

@@ -7,16 +7,18 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
-from mercer._runtime.validation import plus_offset, refuse_missing
+from mercer._runtime.validation import check_offset, check_weights, plus_offset, refuse_missing
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
+from mercer.auto.course import is_few
 from mercer.auto.goals import Classes, Indicators, Numbers
 from mercer.auto.intervals import (
     MOST_ROWS,
@@ -27,6 +29,7 @@ from mercer.auto.intervals import (
     unknown_rows,
 )
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
+from mercer.auto.own_loss import check_knows_offset
 from mercer.auto.scoring import Calibrated, calibrated, chosen_labels
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
@@ -41,6 +44,7 @@ from mercer.estimators.inputs import numbers
 from mercer.estimators.probabilities import (
     LabelProbabilities,
     Probabilities,
+    SoftMax,
     check_probabilities,
 )
 from mercer.estimators.selection import random_order
@@ -157,7 +161,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         y = np.asarray(y, dtype=np.float64)
         y = plus_offset(y, offset, sign=-1.0)
         _check_spread(y)
-        X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
+        X, y, weights, groups, _ = counted_rows(X, y, sample_weight, groups)
         self._are_positive_ = np.asarray((y.min(axis=0) >= 0) & (offset is None))
         self._fit(X, y, Numbers(y.reshape(len(y), -1), weights, groups))
         return self
@@ -420,7 +424,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         return tags
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        offset: Any = None,
     ) -> AutoKernelClassifier:
         """Choose the settings on held-out rows and fit the model to all rows.
 
@@ -437,6 +446,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             Group label per row, such as a patient; two groups or more. Held-out rows are whole
             groups: settings, scores, intervals and probabilities are then for groups that the fit
             has not seen.
+        offset : array of shape (n_samples,), default=None
+            Known parts of the log odds of the second of two classes, such as those of another
+            model: the logistic loss and the calibration add them to responses. The search by the
+            squared loss does not know them. Up to 50 000 dense rows, without a device.
 
         Returns
         -------
@@ -446,20 +459,29 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         y = checked_labels(type(self).__name__, y, self._takes_indicators)
         several = len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=several, estimator=self)
+        beside = sample_weight, groups, self.class_weight, check_offset(offset, len(y))
         if several:
             refuse_class_weight(self)
-            X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
+            X, y, weights, groups, offset = counted_rows(X, y, *beside)
             self.classes_ = np.arange(y.shape[1])
-            self._fit(X, y, Indicators((y == 1).astype(np.int64), weights, groups))
+            goal: Classes = Indicators((y == 1).astype(np.int64), weights, groups)
+            goal.offset = offset
+            check_knows_offset(goal, "identity")
+            self._fit(X, y, goal)
             return self
         check_classification_targets(y)
-        X, y, weights, groups = counted_rows(X, y, sample_weight, groups, self.class_weight)
+        X, y, weights, groups, offset = counted_rows(X, y, *beside)
         self.classes_, labels = coded(y)
         warn_of_small_classes(self.classes_, np.bincount(labels))
-        self._fit(X, y, Classes(labels, len(self.classes_), weights, groups))
+        goal = Classes(labels, len(self.classes_), weights, groups)
+        goal.offset = offset
+        is_far = sparse.issparse(X) or not is_few(len(y))
+        if is_far or goal.n_classes != 2 or self.device is not None:
+            check_knows_offset(goal, "identity")
+        self._fit(X, y, goal)
         return self
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Score of the predictions by ``scoring``, or the share of correct labels if that is None.
 
         Of several labels per row it is the share of rows whose labels are all correct.
@@ -469,20 +491,30 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         X : frame, array or CSR of shape (n_samples, n_features)
         y : array of shape (n_samples,) or (n_samples, n_labels)
         sample_weight : array of shape (n_samples,), default=None
+        offset : array of shape (n_samples,), default=None
+            As for ``predict``; without ``scoring``.
 
         Returns
         -------
         float
             Greater is better.
         """
-        return self._score(X, y, sample_weight, super().score)
+        if offset is None:
+            return self._score(X, y, sample_weight, super().score)
+        if self.scoring is not None:
+            raise ValueError(f"scoring must be None for a score with offset; got {self.scoring!r}.")
+        is_right = self.predict(X, offset=offset) == np.asarray(y)
+        return float(np.average(is_right, weights=check_weights(sample_weight, X)))
 
-    def decision_function(self, X: Any) -> NDArray:
+    def decision_function(self, X: Any, offset: Any = None) -> NDArray:
         """Responses: positive for the second of two classes, else one per class or per label.
 
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
+        offset : array of shape (n_samples,), default=None
+            Known parts of the log odds, as in ``fit``; divided by the power of the calibration they
+            are parts of responses.
 
         Returns
         -------
@@ -490,26 +522,40 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         """
         self._check_fitted()
         X = checked_table(self, X, reset=False)
-        return answer(self.best_estimator_, "decision_function", X)
+        responses = answer(self.best_estimator_, "decision_function", X)
+        beside = check_offset(offset, len(responses))
+        return responses if beside is None else plus_offset(responses, self._in_responses(beside))
 
-    def predict(self, X: Any) -> NDArray:
+    def _in_responses(self, offset: NDArray) -> NDArray:
+        """An offset of log odds in units of responses."""
+        map_ = self.probabilities_
+        if not isinstance(map_, SoftMax) or len(self.classes_) != 2:
+            raise ValueError(
+                "offset must be None for a model whose responses are no log odds of two classes; "
+                "one that is fitted with an offset takes it."
+            )
+        return np.asarray(offset / map_.power)
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray:
         """Predicted labels: of several per row the indicators, 1 for responses above 0.
 
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
+        offset : array of shape (n_samples,), default=None
+            Known parts of the log odds, as in ``fit``; None adds nothing.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_labels)
         """
-        responses = self.decision_function(X)
+        responses = self.decision_function(X, offset=offset)
         if self._has_several_labels:
             indicators: NDArray = self.kernel_machine_._target.predictions(responses)
             return indicators
         return self.classes_[self._labels(responses)]
 
-    def predict_proba(self, X: Any) -> NDArray:
+    def predict_proba(self, X: Any, offset: Any = None) -> NDArray:
         """Probabilities of the classes, calibrated on held-out rows.
 
         The likeliest class is the predicted one, unless ``decision_threshold_`` is not 1/2.
@@ -517,16 +563,18 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
+        offset : array of shape (n_samples,), default=None
+            As for ``predict``.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             Of several labels per row, the probability that each label is 1.
         """
-        responses = self.decision_function(X)
+        responses = self.decision_function(X, offset=offset)
         return self.probabilities_(responses)
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray:
+    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray:
         """Sets of classes that contain the class of a new row with a given probability.
 
         A set contains each class whose probability is at least a threshold: the quantile
@@ -538,6 +586,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         X : frame, array or CSR of shape (n_samples, n_features)
         coverage : float, default=0.9
             Probability that a set contains the class, above 0 and below 1.
+        offset : array of shape (n_samples,), default=None
+            As for ``predict``.
 
         Returns
         -------
@@ -552,7 +602,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
                 "each model of sklearn.multioutput.MultiOutputClassifier(AutoKernelClassifier()) "
                 "has sets of its label."
             )
-        return 1 - self.predict_proba(X) <= self.conformal_.bound(coverage)
+        return 1 - self.predict_proba(X, offset=offset) <= self.conformal_.bound(coverage)
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -585,15 +635,25 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             return
         responses = choice.responses[:, 0] if choice.responses.shape[1] == 1 else choice.responses
         labels, weights = goal.labels[choice.rows], goal.weights_of(choice.rows)
-        self.probabilities_ = calibrated(search.settings.transform, responses, labels, weights)
+        if goal.offset is None:
+            self.probabilities_ = calibrated(search.settings.transform, responses, labels, weights)
+        else:  # part of the held-out log odds
+            offset = goal.offset[choice.rows]
+            self.probabilities_ = SoftMax.fitted(responses - offset, labels, weights, offset)
         if isinstance(goal, Indicators):
             return
+        responses = self._with_power(search, choice.rows, responses)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
-        held = choice.responses, choice.rows, search.settings.transform
+        held = responses.reshape(len(labels), -1), choice.rows, search.settings.transform
         self.decision_threshold_ = search.judge.threshold(*held)
         if self.decision_threshold_ != 0.5:
             self.validation_score_ = search.judge.score(*held, self.decision_threshold_)
+
+    def _with_power(self, search: Search, rows: NDArray, responses: NDArray) -> NDArray:
+        """Held-out log odds, whose offset becomes in units of responses."""
+        offset = search.goal.offset_of(rows)
+        return responses if offset is None else responses - offset + self._in_responses(offset)
 
     def _labels(self, responses: NDArray) -> NDArray[np.int64]:
         """Places of the predicted classes among all."""
@@ -603,6 +663,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     def _held_predictions(self, search: Search, responses: NDArray) -> dict[str, NDArray]:
         labels = cast(Classes, search.goal).labels[search.held_rows]
         responses = responses[:, 0] if responses.shape[1] == 1 else responses
+        responses = self._with_power(search, search.held_rows, responses)
         both = {"target": labels, "predicted": (responses > 0).astype(np.int64)}
         if not self._has_several_labels:
             predicted = self.classes_[self._labels(responses)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.rows import FarRows
-from mercer.auto.goals import Classes
+from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import final_splits
 from mercer.auto.leading import Outcome, Record
 from mercer.auto.parts import Split
@@ -20,7 +20,7 @@ from mercer.auto.search import Choice, Search
 from mercer.auto.trials import Settings, log_odds, machine_responses
 from mercer.auto.tuning import TUNING
 
-__all__ = ["STAGE", "try_log_odds"]
+__all__ = ["STAGE", "check_knows_offset", "try_log_odds"]
 
 STAGE = "log odds"  # of the search
 
@@ -31,26 +31,45 @@ def try_log_odds(search: Search) -> None:
     Kernel, scales and gamma stay. A ridge of the squared loss, whose curvature is 1, is worth a
     quarter of it for the logistic loss, whose curvature is at most 1/4: some factors of that are
     tried. Responses of both losses to the same held-out rows are judged by their probabilities.
+    With an offset, which the squared loss does not know, the best log odds replace it.
     """
     goal, best = search.goal, search.best
     if not isinstance(goal, Classes) or best is None or search.is_late():
         return
     n, table = search.whole.n_rows, search.parts[0].table
-    # Products with the kernel are as many as the root of its condition number.
-    work = float(n) ** 2 * goal.truth(np.arange(1), "identity").shape[1]
-    work *= np.sqrt(n / best.settings.ridge)
-    of_few, of_more = TUNING.log_odds_seconds
-    is_short = search.deadline - time.perf_counter() < of_few + of_more * work
-    if is_short or work > TUNING.log_odds_work:
-        return
     if sparse.issparse(table) or isinstance(table, FarRows):
         return
-    if search.relative_error() < TUNING.log_odds_error:
+    if goal.offset is None and not _is_worth_it(search, goal, best.settings):
         return
     parts = _parts(search, n)
     if all(goal.has_all_classes(part.fitted) for part in parts):
         with suppress(MemoryError):  # of two kernels: the squared loss takes less
             _compare(search, goal, best.settings, parts)
+
+
+def check_knows_offset(goal: Numbers | Classes, transform: str) -> None:
+    """Raise if there is an offset and the responses are no log odds, to which it is added."""
+    if goal.offset is not None and transform != "log-odds":
+        raise ValueError(
+            "offset must be None for an AutoKernelClassifier of more than two classes, of several "
+            "labels, of sparse "
+            f"rows or more than {TUNING.exact_rows}, with a device, or with too few rows or too "
+            "short a time_budget for trials of log odds; a KernelClassifier of two classes with "
+            "loss='logistic' takes it."
+        )
+
+
+def _is_worth_it(search: Search, goal: Classes, settings: Settings) -> bool:
+    """True if there is time for log odds, and classes overlap."""
+    n = search.whole.n_rows
+    # Products with the kernel are as many as the root of its condition number.
+    work = float(n) ** 2 * goal.truth(np.arange(1), "identity").shape[1]
+    work *= np.sqrt(n / settings.ridge)
+    of_few, of_more = TUNING.log_odds_seconds
+    is_short = search.deadline - time.perf_counter() < of_few + of_more * work
+    if is_short or work > TUNING.log_odds_work:
+        return False
+    return search.relative_error() >= TUNING.log_odds_error
 
 
 def _parts(search: Search, n: int) -> Sequence[Split]:
@@ -67,12 +86,14 @@ def _compare(search: Search, goal: Classes, settings: Settings, parts: Sequence[
     """Judge squared and logistic machines on the parts, and keep what errs least."""
     search.enter(STAGE)
     held = np.concatenate([part.held for part in parts])
-    squared = [_squared(search, goal, settings, part) for part in parts]
-    found = [piece for piece in squared if piece is not None]
-    if len(found) < len(parts):
-        return
-    least = search.judge.of_probabilities(np.concatenate(found), held, "identity")
-    least *= TUNING.log_odds_gain
+    least = np.inf
+    if goal.offset is None:
+        squared = [_squared(search, goal, settings, part) for part in parts]
+        found = [piece for piece in squared if piece is not None]
+        if len(found) < len(parts):
+            return
+        least = search.judge.of_probabilities(np.concatenate(found), held, "identity")
+        least *= TUNING.log_odds_gain
     unit, factors = settings.ridge / 4, TUNING.log_odds_factors
     stronger: Sequence[float] = factors
     while stronger and not search.is_late():
@@ -114,6 +135,7 @@ def _outcomes(
         log_odds(
             *(settings, *part.scaled(settings, len(part.fitted)), goal.indicators(part.fitted)),
             *(ridges, goal.weights_of(part.fitted), search.n_jobs),
+            *(goal.offset_of(part.fitted), goal.offset_of(part.held)),
         )
         for part in parts
     ]

@@ -13,10 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer import kernels
 from mercer._runtime.threads import blas_threads
+from mercer._runtime.validation import plus_offset
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
 from mercer.designs import KernelColumns
 from mercer.losses import Logistic, Loss, Multinomial, Squared
+from mercer.losses.offset import Offset
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
 from mercer.maps.base import responses
 from mercer.penalties import L2, RKHSNorm
@@ -170,9 +172,12 @@ def log_odds(
     ridges: Sequence[float],
     weights: NDArray | None = None,
     n_jobs: int | None = None,
+    offset: NDArray | None = None,
+    held_offset: NDArray | None = None,
 ) -> list[NDArray | None]:
     """Log odds of the classes of held rows, (h, k), by the exact machine, for every ridge.
 
+    They are responses plus ``held_offset``; the loss adds ``offset`` to those of ``fitted``.
     ``target`` is -1 and 1 of two classes, (n, 1), or of several labels, or indicators of classes,
     (n, k). A ridge is n times the strength of the penalty. None where few steps do not end at a
     solution.
@@ -182,6 +187,7 @@ def log_odds(
     total = float(len(fitted) if weights is None else weights.sum())
     alphas = [ridge / total for ridge in ridges]
     loss = log_odds_loss(2 if target.all() else target.shape[1])
+    loss = loss if offset is None else Offset(loss, offset)
     y = np.ascontiguousarray(target, dtype=design.dtype)
     penalty = RKHSNorm(alphas[0], design)
     problem = Problem(design, y[:, 0] if y.shape[1] == 1 else y, loss, penalty, weights)
@@ -191,7 +197,8 @@ def log_odds(
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         results = solver.solve_path(problem, alphas)
-    return _responses_of(results, KernelColumns(held, kernel, fitted, n_jobs=n_jobs))
+    found = _responses_of(results, KernelColumns(held, kernel, fitted, n_jobs=n_jobs))
+    return [None if each is None else plus_offset(each, held_offset) for each in found]
 
 
 def _responses_of(results: list[Result], across: KernelColumns) -> list[NDArray | None]:

@@ -23,7 +23,7 @@ from mercer.cli.write import (
 )
 
 if TYPE_CHECKING:
-    from mercer.cli.rows import Pieces
+    from mercer.cli.rows import Piece, Pieces
     from mercer.explain import ShapleyValues
     from mercer.persistence import SavedModel
 
@@ -58,11 +58,12 @@ def explain(
 
     The values of a row sum to its response minus the base, the mean response over training rows
     that the model keeps. Values that have to be estimated have standard errors beside them. Columns
-    of DATA are found by name, as mercer predict finds them.
+    of DATA are found by name, as mercer predict finds them. The base of a model that was fitted
+    with --offset or --exposure has the offset of the row, of the same column.
     """
     inputs = {"MODEL": model, "DATA": Path(data)}
     check_outputs([Output("--out", out, PAGE if is_page(out) else EXPLANATIONS)], inputs, force)
-    from mercer.cli.rows import model_in, to_predict
+    from mercer.cli.rows import model_in, offset_names, to_predict
 
     saved = model_in(model)
     warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -74,20 +75,25 @@ def explain(
     if as_json:
         print_json({"explanation": str(out), "rows": n})
         return
-    echo(f"wrote {out} ({n} rows)")
+    beside = "".join(f", each with the offset of column {name!r}" for name in offset_names(saved))
+    echo(f"wrote {out} ({n} rows{beside})")
 
 
-def _explained(model: Any, X: Any, class_: str | None) -> ShapleyValues:
+def _explained(model: Any, piece: Piece, n: int | None, class_: str | None) -> ShapleyValues:
+    """Values of the first n rows of a piece."""
     from mercer.explain import shapley_values
 
+    X = piece.X[:n]
+    beside: dict[str, Any] = {name: part[:n] for name, part in piece.beside.items()}
     if class_ is None:
-        return shapley_values(model, X)
+        return shapley_values(model, X, **beside)
     classes = {str(label): label for label in getattr(model, "classes_", ())}
     if len(classes) < 3:
         raise ValueError("--class must be left out for MODEL, which has one response.")
     if class_ not in classes:
         raise ValueError(f"--class must be one of {', '.join(classes)}; got {class_!r}.")
-    return shapley_values(model, X, outputs=[classes[class_]]).of_output(classes[class_])
+    label = classes[class_]
+    return shapley_values(model, X, outputs=[label], **beside).of_output(label)
 
 
 def _write_values(
@@ -101,7 +107,7 @@ def _write_values(
             left = len(piece.X) if rows is None else min(len(piece.X), rows - done)
             if not left:
                 break
-            found = _explained(model, piece.X[:left], class_)
+            found = _explained(model, piece, left, class_)
             ids = {name: column[:left] for name, column in piece.ids.items()}
             yield {**ids, **_columns(found)}
             done += left
@@ -123,7 +129,7 @@ def _columns(found: ShapleyValues) -> dict[str, Any]:
         outputs = [(found.of_output(name), f"_{name}") for name in found.output_names.tolist()]
     columns: dict[str, Any] = {}
     for one, end in outputs:
-        columns[f"base{end}"] = np.full(len(one.values), float(one.base_values))
+        columns[f"base{end}"] = np.array(one.base_of_rows)
         parts = [("value", one.values)]
         if not one.is_exact:
             parts.append(("error", one.standard_errors))
@@ -142,7 +148,7 @@ def _write_page(
         piece = next(pieces.pieces, None)
         if piece is None or not len(piece.X):
             raise ValueError("DATA must hold at least one row; got none.")
-        found = _explained(saved.model, piece.X[:rows], class_)
+        found = _explained(saved.model, piece, rows, class_)
         if found.unit == "target" and saved.target:
             found = replace(found, unit=saved.target)
         write_explanation(found, out, title=title)

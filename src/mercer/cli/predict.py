@@ -210,7 +210,7 @@ def _by_label(model: Any, what: str, values: NDArray) -> dict[str, Any]:
 def _bounds(model: Any, piece: Piece, coverage: float) -> dict[str, Any]:
     """Ends of intervals as columns, or for each class whether it belongs to the set."""
     if hasattr(model, "predict_set"):
-        return _by_label(model, "in_set", model.predict_set(piece.X, coverage))
+        return _by_label(model, "in_set", model.predict_set(piece.X, coverage, **piece.beside))
     ends = model.predict_interval(piece.X, coverage, **piece.beside)
     if ends.ndim == 2:
         return {"low": ends[:, 0], "high": ends[:, 1]}

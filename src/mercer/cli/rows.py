@@ -96,9 +96,9 @@ def _of_arrays(
 ) -> Pieces:
     if ids:
         raise ValueError(f"--id needs a file with names of columns; {text} is none.")
-    if _offset_names(saved):
+    if offset_names(saved):
         raise ValueError(
-            f"DATA must be a file with the column {_offset_names(saved)[0]!r}, whose numbers the "
+            f"DATA must be a file with the column {offset_names(saved)[0]!r}, whose numbers the "
             f"model adds to its own; {text} has no names of columns."
         )
     _check_width(text, saved, X.shape[1])
@@ -121,7 +121,7 @@ def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> 
         if not file.named:
             raise ValueError(f"--id needs names of columns; {text} has no header.")
         require(text, ids, file.names, "--id")
-    beside = _offset_names(saved)
+    beside = offset_names(saved)
     require(text, beside, file.names)
     target = _target(saved, file)
     kinds, unused = _kinds(saved.model)
@@ -158,7 +158,7 @@ def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> 
     return Pieces(pieces(), file.n_rows)
 
 
-def _offset_names(saved: SavedModel) -> list[str]:
+def offset_names(saved: SavedModel) -> list[str]:
     """The column of the offset that the model was fitted with, if any."""
     named = (saved.settings.get(name) for name in ("offset", "exposure"))
     return [name for name in named if name is not None]

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from sklearn.base import is_regressor
+
 from mercer import auto
+from mercer._runtime.validation import plus_offset
 from mercer.dask._documentation import documented_as
-from mercer.dask.base import DaskClassifier, DaskModel, DaskRegressor
+from mercer.dask.base import DaskClassifier, DaskModel, DaskRegressor, column_of
+from mercer.dask.packages import package
 from mercer.distributed.automatic import fit_automatic
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
@@ -28,13 +33,15 @@ class _Automatic(DaskModel):
     def _fit_local(self, engine: Any) -> Any:
         return fit_automatic(self._new_local(), engine)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R2 of the predictions, or the share of right labels.
 
         Parameters
         ----------
         X, y, sample_weight
             As for ``fit``, without paths.
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            Known parts of y, which the score is without.
 
         Returns
         -------
@@ -50,7 +57,12 @@ class _Automatic(DaskModel):
                 f"scoring must be None to score lazy data; got {self.scoring!r}, by which "
                 "to_local().score(X, y) scores NumPy arrays and data frames."
             )
-        return super().score(X, y, sample_weight)  # type: ignore[misc]
+        if offset is not None and is_regressor(self):
+            columns = [column_of(X, each) for each in (y, offset)]
+            truth, shift = map(np.asarray, self._computed(*columns))
+            differences = plus_offset(truth.astype(np.float64), shift, sign=-1.0)
+            y, offset = package("dask.array").from_array(differences), None
+        return super().score(X, y, sample_weight, offset)  # type: ignore[misc]
 
 
 @documented_as(auto.AutoKernelRegressor, _METHOD, ("held_out_",))
@@ -88,7 +100,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
         )
         self.client = client
 
-    def predict(self, X: Any, quantiles: Any = None) -> Any:  # type: ignore[override]
+    def predict(self, X: Any, quantiles: Any = None, offset: Any = None) -> Any:  # type: ignore[override]
         """Means, or quantiles, as of the local model, computed when they are asked for.
 
         Parameters
@@ -96,15 +108,17 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
         X : dask array or dask data frame of shape (n_samples, n_features)
         quantiles : array of shape (n_quantiles,), default=None
             Levels above 0 and below 1; None asks for means.
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            Known parts of the targets, in the chunks of X; a string names a column of X.
 
         Returns
         -------
         dask array of shape (n_samples,) or (n_samples, n_outputs)
             In the chunks of X; with ``quantiles`` one more axis, of n_quantiles.
         """
-        return self._mapped("predict", X, quantiles=quantiles)
+        return self._mapped("predict", X, offset, quantiles=quantiles)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:  # type: ignore[override]
+    def predict_interval(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
         """Intervals, as of the local model, computed when they are asked for.
 
         Parameters
@@ -112,13 +126,15 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor): 
         X : dask array or dask data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
             Above 0 and below 1.
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            As for ``predict``.
 
         Returns
         -------
         dask array of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends.
         """
-        return self._mapped("predict_interval", X, coverage=coverage)
+        return self._mapped("predict_interval", X, offset, coverage=coverage)
 
 
 @documented_as(auto.AutoKernelClassifier, _METHOD, ("held_out_",))
@@ -158,7 +174,7 @@ class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier
         )
         self.client = client
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> Any:
         """Sets of classes, as of the local model, computed when they are asked for.
 
         Parameters
@@ -166,9 +182,11 @@ class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier
         X : dask array or dask data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
             Above 0 and below 1.
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            As for ``predict``.
 
         Returns
         -------
         dask array of bool of shape (n_samples, n_classes)
         """
-        return self._mapped("predict_set", X, coverage=coverage)
+        return self._mapped("predict_set", X, offset, coverage=coverage)

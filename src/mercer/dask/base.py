@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from mercer._runtime.state import Checked
 from mercer.dask.packages import package
 
-__all__ = ["DaskClassifier", "DaskModel", "DaskRegressor"]
+__all__ = ["DaskClassifier", "DaskModel", "DaskRegressor", "column_of"]
 
 _UNKEPT = ("client", "_client")  # connections, which no copy and no file has
 
@@ -38,7 +38,7 @@ class DaskModel(Checked):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit the model on the workers that have the rows.
 
         Parameters
@@ -49,6 +49,8 @@ class DaskModel(Checked):
             Targets; a string names the target column of the data frame or of the files.
         sample_weight : dask array or series of shape (n_samples,), or str, default=None
             Weight per row, >= 0; a weight of 2 counts a row twice. A string names a column.
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            Known parts of the responses, as in the local model. A string names a column.
 
         Returns
         -------
@@ -71,7 +73,7 @@ class DaskModel(Checked):
         client = client_for(self.client)
         takes = f"mercer.{self._local_class.__name__}"
         try:
-            engine = shards_of(client, X, y, sample_weight, takes=takes)
+            engine = shards_of(client, X, y, sample_weight, offset, takes=takes)
         except CancelledError:
             check_running(client)
             raise
@@ -157,7 +159,7 @@ class DaskModel(Checked):
 
     # -- prediction ----------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Predictions for new rows, as a lazy dask array.
 
         Standard deviations, covariances and ``sample_y`` need a model fitted in memory.
@@ -165,15 +167,17 @@ class DaskModel(Checked):
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features)
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            Known parts of the responses, in the chunks of X; a string names a column of X.
 
         Returns
         -------
         dask array of shape (n_samples,) or (n_samples, n_outputs)
             Predictions in the chunks of X. Columns of a data frame are matched by name.
         """
-        return self._mapped("predict", X)
+        return self._mapped("predict", X, offset)
 
-    def _mapped(self, method: str, X: Any, **options: Any) -> Any:
+    def _mapped(self, method: str, X: Any, offset: Any = None, **options: Any) -> Any:
         """The results of a method of the local model, chunk by chunk."""
         local = self.to_local()
         local._check_fitted()
@@ -185,23 +189,25 @@ class DaskModel(Checked):
                 f"X must be a dask array or a dask data frame; got {type(X).__name__}, which "
                 "the model of to_local() takes."
             )
+        beside = _beside(X, offset)
         names = vars(local).get("feature_names_in_")
         if is_frame and names is not None:
             X = X[list(names)]
         example = _example(X) if is_frame else np.zeros((1, X.shape[1]), X.dtype)
+        known = [np.zeros(1) for _ in beside]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the rows are no example of any data
-            like = np.asarray(getattr(local, method)(example, **options))[:0]
+            like = np.asarray(_answer(method, options, None, example, local, *known))[:0]
         answer = partial(_answer, method, options, like)
         model = dask.delayed(local, pure=False, traverse=False)
         if is_frame:
-            return X.map_partitions(answer, model, meta=like)
+            return X.map_partitions(answer, model, *beside, meta=like)
         X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
         shape: dict[str, Any] = {"drop_axis": 1}
         if like.ndim > 1:
             shape = {"chunks": (X.chunks[0], *((size,) for size in like.shape[1:]))}
             shape |= {"new_axis": list(range(2, like.ndim))} if like.ndim > 2 else {}
-        return X.map_blocks(answer, model, dtype=like.dtype, meta=like, **shape)
+        return X.map_blocks(answer, model, *beside, dtype=like.dtype, meta=like, **shape)
 
     def _computed(self, *lazy: Any) -> list[Any]:
         """Small results of the cluster of the fit, or of whatever scheduler is at hand."""
@@ -220,10 +226,55 @@ def _example(X: Any) -> Any:
     return example
 
 
-def _answer(method: str, options: dict[str, Any], like: NDArray, X: Any, model: Any) -> NDArray:
+def column_of(X: Any, given: Any) -> Any:
+    """Values of rows as given, or the column of X that a string names."""
+    if isinstance(given, str):
+        if given not in getattr(X, "columns", ()):
+            raise ValueError(f"offset must be a column of X; got {given!r}.")
+        return X[given]
+    return given
+
+
+def _beside(X: Any, offset: Any) -> list[Any]:
+    """The offset, if there is one, as a collection with the chunks of X."""
+    array, frame = package("dask.array"), package("dask.dataframe")
+    offset = column_of(X, offset)
+    if offset is None:
+        return []
+    if not isinstance(offset, (array.Array, frame.Series)) or offset.ndim != 1:
+        raise TypeError(
+            "offset must be a dask array or series of one dimension as X is Dask's; got "
+            f"{type(offset).__name__}."
+        )
+    if isinstance(X, frame.DataFrame):
+        return [
+            offset
+            if isinstance(offset, frame.Series)
+            else frame.from_dask_array(offset, index=X.index)
+        ]
+    offset = offset.values if isinstance(offset, frame.Series) else offset
+    known = not np.isnan([*X.chunks[0], *offset.chunks[0]]).any()
+    if known and X.shape[0] != offset.shape[0]:
+        raise ValueError(
+            f"offset must have a number for each of the {X.shape[0]} rows of X; got an array of "
+            f"shape {offset.shape}."
+        )
+    return [(offset.rechunk((X.chunks[0],)) if known else offset)[:, None]]
+
+
+def _answer(
+    method: str,
+    options: dict[str, Any],
+    like: Any,
+    X: Any,
+    model: Any,
+    offset: Any = None,
+) -> NDArray:
     """The result for the rows of a chunk, which may be empty."""
     if not X.shape[0]:
         return like
+    if offset is not None:
+        options = options | {"offset": np.ravel(offset)}
     answer: NDArray = getattr(model, method)(X, **options)
     return answer
 
@@ -236,19 +287,19 @@ def _has_proba(model: Any) -> bool:
 class DaskRegressor(DaskModel):
     """Models of numbers."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R² of the predictions, as in the local model.
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             As for ``fit``, but for paths.
 
         Returns
         -------
         float
         """
-        return _score(self, r2_score, X, y, sample_weight)
+        return _score(self, r2_score, X, y, sample_weight, offset)
 
 
 class DaskClassifier(DaskModel):
@@ -258,51 +309,55 @@ class DaskClassifier(DaskModel):
     _calibrates: ClassVar[bool] = False
     _takes_indicators: ClassVar[bool] = False
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of correct labels, as in the local model.
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, offset
             As for ``fit``, but for paths.
 
         Returns
         -------
         float
         """
-        return _score(self, accuracy_score, X, y, sample_weight)
+        return _score(self, accuracy_score, X, y, sample_weight, offset)
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
         """Responses as in the local model, as a lazy dask array.
 
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features)
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            As for ``predict``.
 
         Returns
         -------
         dask array of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self._mapped("decision_function", X)
+        return self._mapped("decision_function", X, offset)
 
     @available_if(_has_proba)
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Probabilities as in the local model, as a lazy dask array.
 
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features)
+        offset : dask array or series of shape (n_samples,), or str, default=None
+            As for ``predict``.
 
         Returns
         -------
         dask array of shape (n_samples, n_classes)
         """
-        return self._mapped("predict_proba", X)
+        return self._mapped("predict_proba", X, offset)
 
 
-def _score(model: DaskModel, score: Any, X: Any, y: Any, weights: Any) -> float:
+def _score(model: DaskModel, score: Any, X: Any, y: Any, weights: Any, offset: Any) -> float:
     """A score of the answers to all rows: numbers for each row come here, no features."""
     y, weights = (X[each] if isinstance(each, str) else each for each in (y, weights))
-    parts = [y, model.predict(X)] + ([] if weights is None else [weights])
+    parts = [y, model.predict(X, offset=offset)] + ([] if weights is None else [weights])
     truth, answer, *rest = map(np.asarray, model._computed(*parts))
     return float(score(truth, answer, sample_weight=rest[0] if rest else None))

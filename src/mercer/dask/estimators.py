@@ -53,7 +53,7 @@ class KernelRegressor(DaskRegressor, estimators.KernelRegressor):  # type: ignor
 
 @documented_as(estimators.KernelClassifier, _METHOD, ("selection_",), **REBUILT)
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelClassifier(DaskClassifier, estimators.KernelClassifier):  # type: ignore[misc]
+class KernelClassifier(DaskClassifier, estimators.KernelClassifier):
     """:class:`mercer.KernelClassifier`, fitted by the workers of a Dask cluster.
 
     Examples

@@ -32,19 +32,20 @@ def shards_of(
     X: Any,
     y: Any = None,
     sample_weight: Any = None,
+    offset: Any = None,
     *,
     n_shards: int | None = None,
     timeout: float = 600.0,
     takes: str = "the local class of the same name",
     **columns: Any,
 ) -> DaskEngine:
-    """An engine whose shards are the rows of X, in their order, with targets and weights.
+    """An engine whose shards are the rows of X, in their order, with targets, weights and offset.
 
     X is a Dask array, its chunks NumPy's or sparse, a Dask data frame, or one or several paths of
-    Parquet files or folders of them. A ``y`` or ``sample_weight`` of type str is a column of the
-    frame or files, and no input. By default every worker has a shard; there are never more shards
-    than rows. ``takes`` names the alternative in the error for data that are not Dask's;
-    ``columns`` are arguments of ``parquet_parts``.
+    Parquet files or folders of them. A ``y``, ``sample_weight`` or ``offset`` of type str is a
+    column of the frame or files, and no input. By default every worker has a shard; there are never
+    more shards than rows. ``takes`` names the alternative in the error for data that are not
+    Dask's; ``columns`` are arguments of ``parquet_parts``.
 
     A TypeError for data that are not Dask's; a ValueError for rows that do not belong together, no
     rows, or columns that do not exist.
@@ -52,13 +53,13 @@ def shards_of(
     n_shards = len(client.nthreads()) if n_shards is None else n_shards
     names: list[str] | None
     if _is_path(X):
-        shards, names = _read(client, X, y, sample_weight, n_shards, columns)
+        shards, names = _read(client, X, (y, sample_weight, offset), n_shards, columns)
     elif columns:
         raise TypeError(f"{', '.join(columns)} are for paths; got data of Dask.")
     else:
-        X, y, sample_weight = _checked(X, y, sample_weight, takes)
-        names = list(X.columns) if hasattr(X, "columns") else None
-        shards = _cut(client, X, y, sample_weight, n_shards)
+        given = _checked(X, {"y": y, "sample_weight": sample_weight, "offset": offset}, takes)
+        names = list(given[0].columns) if hasattr(given[0], "columns") else None
+        shards = _cut(client, given, n_shards)
     engine = DaskEngine(client, shards, columns=names, timeout=timeout)
     gathered(engine, len)  # raises what reading or computing has raised, and frees the blocks
     return engine
@@ -71,20 +72,21 @@ def _is_path(X: Any) -> bool:
 
 
 def _read(
-    client: Client, path: Any, y: Any, weights: Any, n_shards: int, columns: dict[str, Any]
+    client: Client, path: Any, given: tuple[Any, ...], n_shards: int, columns: dict[str, Any]
 ) -> tuple[list[Future], list[str]]:
     """Shards that workers read from files, again if one is lost, and names of inputs."""
-    for name, value in (("y", y), ("sample_weight", weights)):
+    for name, value in zip(("y", "sample_weight", "offset"), given, strict=True):
         if value is not None and not isinstance(value, str):
             raise TypeError(
                 f"{name} must be the name of a column where X is a path; got {shown(value)}."
             )
-    parts = parquet.parquet_parts(path, n_shards, target=y, weights=weights, **columns)
+    columns = columns | dict(zip(("target", "weights", "offset"), given, strict=True))
+    parts = parquet.parquet_parts(path, n_shards, **columns)
     return client.map(parquet.read_part, parts, pure=False), list(parts[0].features)
 
 
-def _checked(X: Any, y: Any, weights: Any, takes: str) -> tuple[Any, Any, Any]:
-    """X, y and weights as arrays and frames of Dask, of full width."""
+def _checked(X: Any, given: dict[str, Any], takes: str) -> list[Any]:
+    """X, y, weights and offset as arrays and frames of Dask, of full width."""
     array, frame = package("dask.array"), package("dask.dataframe")
     if not isinstance(X, (array.Array, frame.DataFrame)):
         raise TypeError(
@@ -95,7 +97,6 @@ def _checked(X: Any, y: Any, weights: Any, takes: str) -> tuple[Any, Any, Any]:
         raise ValueError(f"X must have two dimensions; got {X.ndim}.")
     columns = list(X.columns) if isinstance(X, frame.DataFrame) else []
     taken = []
-    given = {"y": y, "sample_weight": weights}
     for name, value in given.items():
         if isinstance(value, str):
             if value not in columns:
@@ -110,21 +111,22 @@ def _checked(X: Any, y: Any, weights: Any, takes: str) -> tuple[Any, Any, Any]:
                 f"{name} must be a dask array or series as X is Dask's; got {type(value).__name__}."
             )
     X = X[[name for name in columns if name not in taken]] if taken else X
-    wide = [
+    return [
         value.rechunk({1: -1}) if isinstance(value, array.Array) and value.ndim == 2 else value
         for value in (X, *given.values())
     ]
-    return wide[0], wide[1], wide[2]
 
 
-def _cut(client: Client, X: Any, y: Any, weights: Any, n_shards: int) -> list[Future]:
-    """Shards of blocks, cut and joined so that rows of X, y and weights stay together."""
-    held = [value for value in (X, y, weights) if hasattr(value, "dask")]
+def _cut(client: Client, given: list[Any], n_shards: int) -> list[Future]:
+    """Shards of blocks, cut and joined so that rows of X, y, weights and offset stay together."""
+    held = [value for value in given if hasattr(value, "dask")]
     blocks = [_blocks(client.persist(value)) for value in held]
     lengths = [client.gather(client.map(_n_rows, each, pure=False)) for each in blocks]
     n_rows = [sum(each) for each in lengths]
     if len(set(n_rows)) > 1:
-        raise ValueError(f"X, y and sample_weight must have the same number of rows; got {n_rows}.")
+        raise ValueError(
+            f"X, y, sample_weight and offset must have the same number of rows; got {n_rows}."
+        )
     if not n_rows[0]:
         raise ValueError("X must have at least one row; got none.")
     edges = _edges(lengths[0], min(n_shards, n_rows[0]))
@@ -132,11 +134,12 @@ def _cut(client: Client, X: Any, y: Any, weights: Any, n_shards: int) -> list[Fu
     shards = []
     for (low, high), home in zip(pairwise(edges), homes, strict=True):
         cuts = [_pieces(each, low, high) for each in lengths]
-        plan = [[piece[1:] for piece in cut] for cut in cuts]
+        rest = iter(cuts)
+        plan = [
+            [piece[1:] for piece in next(rest)] if hasattr(value, "dask") else [] for value in given
+        ]
         of = [every[i] for every, cut in zip(blocks, cuts, strict=True) for i, *_ in cut]
-        if y is None:
-            plan.insert(1, [])
-        weight = weights if isinstance(weights, Real) else None
+        weight = given[2] if isinstance(given[2], Real) else None
         shards.append(
             client.submit(
                 _shard, plan, weight, *of, pure=False, workers=[home], allow_other_workers=True
@@ -199,12 +202,13 @@ def _shard(plan: list[list[tuple[Any, Any]]], weight: float | None, *blocks: Any
     given, parts = iter(blocks), []
     for cut in plan:
         parts.append(_joined([_rows(next(given), *piece) for piece in cut]))
-    X, y, weights = [*parts, None, None][:3]
+    X, y, weights, offset = parts
     weights = weights if weight is None else np.full(X.shape[0], weight)
     return Shard(
         X,
         None if y is None else np.asarray(y),
         None if weights is None else np.asarray(weights, dtype=np.float64),
+        offset=None if offset is None else np.asarray(offset, dtype=np.float64),
     )
 
 

@@ -53,7 +53,7 @@ class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # t
     estimators.LocalKernelClassifier, f"{_METHOD} More than two classes are one response each."
 )
 @dataclass(eq=False, repr=False, kw_only=True)
-class LocalKernelClassifier(DaskClassifier, estimators.LocalKernelClassifier):  # type: ignore[misc]
+class LocalKernelClassifier(DaskClassifier, estimators.LocalKernelClassifier):
     """:class:`mercer.LocalKernelClassifier`, whose leaves the workers of a Dask cluster solve.
 
     Examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,14 @@ from mercer._runtime.arrays import format_bytes
 from mercer._runtime.moments import Moments
 from mercer._runtime.progress import Iterations, is_heard, with_callbacks
 from mercer._runtime.sparse import canonical_csr
-from mercer._runtime.validation import as_counts, is_name, numbers, refuse_missing
+from mercer._runtime.validation import (
+    as_counts,
+    check_offset,
+    is_name,
+    numbers,
+    plus_offset,
+    refuse_missing,
+)
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.parts import Coding
 from mercer.distributed.statistics import Summary, summary_of
@@ -55,7 +63,7 @@ def fit_machine(
 
     Scaler, map and coefficients are those of a fit to all rows in the order of the shards, up to
     rounding. Arrays of the size of the rows stay on the workers. Shards hold X as arrays, CSR or
-    data frames, targets as given, and weights.
+    data frames, targets as given, weights and an offset.
 
     ``callback`` receives the solver's state after every iteration, and ``state.problem.run`` its
     counts of numbers sent and shards rebuilt; True stops. ``checkpoint`` is a folder for the state
@@ -118,6 +126,7 @@ class _Look(NamedTuple):
     sparse: bool
     names: tuple[Any, ...] | None
     weighted: bool
+    shifted: bool
     outputs: tuple[int, ...]
 
 
@@ -136,6 +145,7 @@ def _looked_at(shard: Shard) -> _Look:
         not isinstance(given, np.ndarray),
         None if names is None else tuple(names),
         shard.weights is not None,
+        shard.offset is not None,
         np.shape(shard.target)[1:],
     )
 
@@ -147,8 +157,12 @@ def _checked(
     dtype: Any,
     classes: NDArray | None,
     of_class: NDArray[np.float64] | None,
+    adds: bool,
 ) -> Shard:
-    """Check a shard and drop rows of weight 0; return the shard itself if nothing changes."""
+    """Check a shard and drop rows of weight 0; return the shard itself if nothing changes.
+
+    Targets become without the offset unless the loss ``adds`` it to responses.
+    """
     X = check_array(
         canonical_csr(shard.X),
         accept_sparse="csr",
@@ -165,8 +179,11 @@ def _checked(
     if of_class is not None and classes is not None:
         by_class = of_class[np.searchsorted(classes, target)]
         weights = by_class if weights is None else weights * by_class
-    kept = TrainingSample(X, target, weights).weighted()
-    return Shard(kept.X, kept.target, kept.weights)
+    offset = check_offset(shard.offset, len(shard))
+    if offset is not None and not adds:
+        target, offset = plus_offset(target.astype(np.float64), offset, sign=-1.0), None
+    kept = TrainingSample(X, target, weights, offset).weighted()
+    return Shard(kept.X, kept.target, kept.weights, offset=kept.offset)
 
 
 def _checked_target(target: Any, is_numeric: bool) -> NDArray:
@@ -224,7 +241,7 @@ def _with_counts(
     weights = shard.weights
     if weights is None:
         return shard
-    return Shard(shard.X, shard.target, as_counts(weights, largest, total, squares))
+    return replace(shard, weights=as_counts(weights, largest, total, squares))
 
 
 def _classes_of(shard: Shard) -> tuple[NDArray, NDArray[np.int64]]:
@@ -250,7 +267,8 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
     of_class: NDArray[np.float64] | None = None
     if model._target_kind is ClassTarget:
         classes, of_class = _found_classes(model, engine)
-    checked = engine.changed(_checked, dtype, classes, of_class)
+    adds = looks[first].shifted and _adds_offset(model, classes)
+    checked = engine.changed(_checked, dtype, classes, of_class, adds)
     log.engines.append(checked)
     is_weighted = looks[first].weighted or of_class is not None
     if is_weighted:
@@ -270,6 +288,7 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
         dtype=dtype,
         sparse=looks[first].sparse,
         weighted=is_weighted,
+        has_offset=adds,
         coding=Coding.of(target, looks[first].outputs),
         loss=target.loss,
         fit_intercept=model.fit_intercept,
@@ -291,6 +310,7 @@ def _check_alike(looks: list[_Look]) -> None:
         ("names", "the same names of columns"),
         ("sparse", "the same kind of rows, dense or sparse,"),
         ("weighted", "weights, or no weights,"),
+        ("shifted", "offsets, or no offsets,"),
         ("outputs", "as many outputs"),
     ):
         values = [getattr(look, name) for look in full]
@@ -316,6 +336,13 @@ def _found_classes(model: Any, engine: Engine) -> tuple[NDArray, NDArray[np.floa
         return classes, counts.sum() / (len(classes) * counts)
     check_class_weight(model.class_weight, classes)
     return classes, compute_sample_weight(model.class_weight, classes)
+
+
+def _adds_offset(model: Any, classes: NDArray | None) -> bool:
+    """True if the loss adds the offset to responses; a ValueError if no model can take one."""
+    examples = np.zeros(1) if classes is None else classes
+    _, added = model._target_kind.less_offset(model, examples, np.zeros(len(examples)))
+    return added is not None
 
 
 def _numeric_target(

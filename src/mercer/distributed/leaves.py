@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from sklearn.base import is_regressor
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._runtime.rows import PreparedRows
 from mercer._runtime.sparse import canonical_csr
 from mercer.distributed.tables import FarTable, targets_of
+from mercer.distributed.targets import less_offset
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard, gathered
@@ -36,12 +38,13 @@ def fit_local_machine(
     """
     model._begin_fit()
     table = FarTable.of(engine)
-    target, weights = targets_of(model, engine)
+    target, weights, offset = targets_of(model, engine)
     dtype = np.result_type(*gathered(engine, _float_type))
-    with closing(engine.changed(_as_numbers, dtype, table.shape[1])) as numbers:
+    how = dtype, table.shape[1], is_regressor(model)
+    with closing(engine.changed(_as_numbers, *how)) as numbers:
         checked = FarTable(numbers, table.sizes, np.empty((1, table.shape[1]), dtype), None)
         checked.callback = callback
-        model.fit(PreparedRows(checked), target, weights)
+        model.fit(PreparedRows(checked), target, weights, offset)
     validate_data(model, table.example, reset=True, skip_check_array=True)  # names of the columns
     return model
 
@@ -63,7 +66,14 @@ def _checked(X: Any) -> NDArray:
 
 
 def _as_numbers(
-    memory: WorkerStore, number: int, shard: Shard, dtype: DTypeLike, n_inputs: int
+    memory: WorkerStore,
+    number: int,
+    shard: Shard,
+    dtype: DTypeLike,
+    n_inputs: int,
+    are_numbers: bool,
 ) -> Shard:
+    if are_numbers:
+        shard = less_offset(memory, number, shard)
     X = _checked(shard.X) if len(shard) else np.empty((0, n_inputs))
     return Shard(np.ascontiguousarray(X, dtype=dtype), shard.target, shard.weights)

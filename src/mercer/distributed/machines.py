@@ -89,6 +89,7 @@ class ShardedRows:
     dtype: Any  # of X: float32 or float64
     sparse: bool
     weighted: bool
+    has_offset: bool
     coding: Coding
     loss: Loss
     fit_intercept: bool
@@ -170,7 +171,7 @@ class ShardedRows:
         prepared = Preprocessing(self.scaler, map_)
         mean_weight = self.total_weight / len(self)
         common = (self.coding, self.loss, len(self), mean_weight, dtype, self.fit_intercept)
-        return DesignFacts(prepared, *common)
+        return DesignFacts(prepared, *common, has_offset=self.has_offset)
 
     def with_function_norm(
         self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
@@ -328,8 +329,10 @@ def _strata_of(shard: Shard, coding: Coding, classes: Callable[[NDArray], NDArra
 
 def _selected(memory: WorkerStore, number: int, shard: Shard, bits: NDArray[np.uint8]) -> Shard:
     rows = np.flatnonzero(np.unpackbits(bits, count=len(shard)))
-    weights = None if shard.weights is None else shard.weights[rows]
-    return Shard(shard.X[rows], shard.target[rows], weights)
+    weights, offset = (
+        None if each is None else each[rows] for each in (shard.weights, shard.offset)
+    )
+    return Shard(shard.X[rows], shard.target[rows], weights, offset=offset)
 
 
 def _scores_of(
@@ -339,6 +342,7 @@ def _scores_of(
     if not len(shard):
         return None
     X = preprocessing.scaled(shard.X)
-    rows = TrainingSample(X, coding.apply(shard.target).astype(dtype), shard.weights)
+    target = coding.apply(shard.target).astype(dtype)
+    rows = TrainingSample(X, target, shard.weights, shard.offset)
     weight = rows.total_weight
     return weight * np.array(rows.scores(answer, score)), weight

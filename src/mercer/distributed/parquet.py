@@ -44,6 +44,7 @@ class ParquetPart:
     target: str | None
     weights: str | None
     dtype: str | None  # of an array of the features; None makes frames
+    offset: str | None = None
 
     @property
     def n_rows(self) -> int:
@@ -85,6 +86,7 @@ def parquet_parts(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     weights: str | None = None,
+    offset: str | None = None,
     raw: bool = False,
 ) -> list[ParquetPart]:
     """Divide the rows of Parquet files, sorted by name; only the ends of files are read.
@@ -103,11 +105,11 @@ def parquet_parts(
     names = without_index(source, schema.names)
     at = target_position(source, names, target, named=True)
     target = None if at is None else names[at]
-    for name in (*drop, *(() if weights is None else (weights,))):
+    for name in (*drop, *(each for each in (weights, offset) if each is not None)):
         if name not in names:
             raise DataError(f"{source} has no column {name!r}{near(name, names)}")
     if features is None:
-        others = {target, weights, *drop}
+        others = {target, weights, offset, *drop}
         features = [name for name in names if name not in others]
     features = feature_columns(source, names, target, features)
     are_numbers = all(is_number(schema.field(name).type) for name in features)
@@ -122,6 +124,7 @@ def parquet_parts(
             target,
             weights,
             _dtype(schema, features) if are_numbers and not raw else None,
+            offset,
         )
         for start, stop in pairwise(edges)
     ]
@@ -132,9 +135,10 @@ def read_part(part: ParquetPart) -> Shard:
 
     X is a float32 or float64 array with NaN for missing cells, or a frame. A target of texts is one
     of labels, also where the texts are numbers, as no part knows the texts of others. A DataError
-    if a file has changed or cannot be read here, or a weight is negative or missing.
+    if a file has changed or cannot be read here, a weight is negative or missing, or an offset is
+    missing.
     """
-    names = [part.target, part.weights]
+    names = [part.target, part.weights, part.offset]
     columns = list(dict.fromkeys([*part.features, *(name for name in names if name is not None)]))
     width = 8.0 if part.dtype is None else np.dtype(part.dtype).itemsize
     check_memory(
@@ -143,7 +147,7 @@ def read_part(part: ParquetPart) -> Shard:
         "use more workers",
     )
     X = None if part.dtype is None else np.empty((part.n_rows, len(part.features)), part.dtype)
-    frames, targets, weights, n = [], [], [], 0
+    frames, targets, weights, offsets, n = [], [], [], [], 0
     for path, group, start, stop in part.groups:
         table = _with_target(_rows(path, group, columns).slice(start, stop - start), part.target)
         if X is None:
@@ -155,11 +159,15 @@ def read_part(part: ParquetPart) -> Shard:
         if part.target is not None:
             targets.append(_target(Input(Path(path)), part.target, table.column(part.target)))
         if part.weights is not None:
-            weights.append(_weights(path, part.weights, table.column(part.weights)))
+            values = _finite("weights", path, part.weights, table.column(part.weights), 0.0)
+            weights.append(values)
+        if part.offset is not None:
+            offsets.append(_finite("offset", path, part.offset, table.column(part.offset), -np.inf))
     return Shard(
         pyarrow().concat_tables(frames) if X is None else X[:n],
         None if part.target is None else np.concatenate(targets),
         None if part.weights is None else np.concatenate(weights),
+        offset=None if part.offset is None else np.concatenate(offsets),
     )
 
 
@@ -251,14 +259,16 @@ def _target(source: Input, name: str, column: Any) -> NDArray:
     return target_of(source, name, column)
 
 
-def _weights(path: str, name: str, column: Any) -> NDArray[np.float64]:
+def _finite(kind: str, path: str, name: str, column: Any, least: float) -> NDArray[np.float64]:
+    """Numbers of a column that are finite and at least ``least``: weights, or an offset."""
     if not is_number(column.type):
-        raise DataError(f"weights must be numbers; column {name!r} of {path} holds {column.type}")
+        raise DataError(f"{kind} must be numbers; column {name!r} of {path} holds {column.type}")
     values = numbers_of(column).astype(np.float64)
-    bad = int((~(np.isfinite(values) & (values >= 0))).sum())
+    bad = int((~(np.isfinite(values) & (values >= least))).sum())
     if bad:
+        bound = f" of at least {least:g}" if np.isfinite(least) else ""
         raise DataError(
-            f"weights must be finite numbers of at least 0; column {name!r} of {path} holds others "
-            f"in {bad} rows"
+            f"{kind} must be finite numbers{bound}; column {name!r} of {path} holds others in "
+            f"{bad} rows"
         )
     return values

@@ -16,6 +16,7 @@ from sklearn.utils import check_array
 from mercer._runtime.rows import PreparedRows, selected
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.threads import blas_threads
+from mercer._runtime.validation import plus_offset
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import ShardState
@@ -95,6 +96,7 @@ class DesignFacts:
     fit_intercept: bool
     n_threads: int | None = 1  # of products of a shard, BLAS included; None: no limit
     hold: float = 0.0  # bytes of a shard for a kernel's columns, else made for every product
+    has_offset: bool = False  # True if shards have known parts of the responses
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -128,7 +130,7 @@ class DesignPart(ShardState):
     """The rows of a shard as a design (n_i, D), n_i >= 0, and sums over them at points.
 
     Rows of weight 0 are left out, as they are of a fit on one machine; weights have mean 1 over the
-    rows of all shards.
+    rows of all shards. Responses of states include the offset of the rows.
     """
 
     facts: DesignFacts
@@ -139,11 +141,12 @@ class DesignPart(ShardState):
         target = facts.coding.apply(shard.target).astype(dtype)
         if not np.all(np.isfinite(target)):
             raise ValueError(f"y must be finite in {dtype}; it holds NaN or infinity.")
-        weights, self._counted = shard.weights, None
+        weights, offset, self._counted = shard.weights, shard.offset, None
         if weights is not None and not weights.all():
             self._counted = np.flatnonzero(weights)
             target, weights = target[self._counted], weights[self._counted]
-        self.y, self.weights = target, None
+            offset = None if offset is None else offset[self._counted]
+        self.y, self.weights, self.offset = target, None, offset
         if weights is not None:
             self.weights = np.asarray(weights, dtype=np.float64) / facts.mean_weight
         if len(self.y):
@@ -200,7 +203,7 @@ class DesignPart(ShardState):
     def made(self, version: Any, truth: Any) -> Any:
         if not isinstance(version, At):
             return super().made(version, truth)
-        return _Responses(self.terms._forward(truth))
+        return _Responses(plus_offset(self.terms._forward(truth), self.offset))
 
     def difference(self, state: Any, rebuilt: Any) -> float:
         if isinstance(state, _Responses):
@@ -256,7 +259,7 @@ class DesignPart(ShardState):
         return [(selected(self._inputs(), rows), self.y[rows])] if share else []
 
     def _evaluated(self, state: Any, rows: Expression) -> NDArray:
-        arrays = {"y": self.y}
+        arrays: dict[str, Any] = {"y": self.y, "offset": self.offset}
         if state is not None:
             arrays["responses"] = state.responses
         return rows.evaluate(arrays)

@@ -17,6 +17,7 @@ from mercer.equations import equations_of
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Point, Problem
+from mercer.problem.constants import best_intercept
 
 __all__ = ["RemoteDesign", "RemotePoint", "RemoteProblem"]
 
@@ -219,6 +220,20 @@ class RemoteProblem(Problem):
     def capabilities(self) -> frozenset[str]:
         """Properties that solvers may require: all but vectors of n entries."""
         return super().capabilities - {"vectors of rows"}
+
+    def _start_of_loss(self) -> NDArray:
+        if not self.facts.has_offset or "start of loss" in self._facts:
+            return super()._start_of_loss()
+        start = super()._start_of_loss()  # which does not know the offset
+        like = np.zeros(0)
+        offset: Any = RemoteRows(self._asked.of_rows, Expression("offset"), like, self.n_rows)
+        y = self.y.astype(np.float64)
+        best = [
+            best_intercept(self.loss, y.column(j), offset, float(b), self.row_mean)
+            for j, b in enumerate(np.ravel(start))
+        ]
+        self._facts["start of loss"] = self.loss.starts_as, np.reshape(best, np.shape(start))
+        return super()._start_of_loss()
 
     # -- sums over rows ----------------------------------------------------------------------
 

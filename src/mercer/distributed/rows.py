@@ -106,6 +106,10 @@ class RemoteRows(NDArrayOperatorsMixin):
             raise NotImplementedError(f"rows on workers have shape ({self.n_rows}, -1) or theirs.")
         return self._made(_as_columns, (self,))
 
+    def column(self, number: int) -> RemoteRows:
+        """One output, (n,)."""
+        return self._made(_column, (self, number))
+
     def repeated(self, times: int) -> RemoteRows:
         """All columns so many times, (n, times k)."""
         return self._made(_repeated, (self, times))
@@ -154,6 +158,10 @@ class RemoteRows(NDArrayOperatorsMixin):
 
 def _as_columns(rows: NDArray) -> NDArray:
     return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
+
+
+def _column(rows: NDArray, number: int) -> NDArray:
+    return _as_columns(rows)[:, number]
 
 
 def _repeated(rows: NDArray, times: int) -> NDArray:

@@ -234,16 +234,19 @@ def brought(engine: Engine, edges: NDArray[np.int64], rows: NDArray[np.int64]) -
     return _joined(pieces)[back]
 
 
-def targets_of(model: Any, engine: Engine) -> tuple[NDArray, NDArray | None]:
-    """Targets and weights of all rows, brought here; a ValueError for several labels per row."""
-    found = gathered(engine, _target_and_weights)
-    found = [both for both in found if len(both[0])] or found[:1]
-    targets = np.concatenate([target for target, _ in found])
+def targets_of(model: Any, engine: Engine) -> tuple[NDArray, NDArray | None, NDArray | None]:
+    """Targets, weights and offsets of all rows, brought here.
+
+    A ValueError for several labels per row.
+    """
+    found = gathered(engine, _targets)
+    found = [each for each in found if len(each[0])] or found[:1]
+    target, *beside = zip(*found, strict=True)
+    weights, offset = (None if each[0] is None else np.concatenate(each) for each in beside)
+    targets = np.concatenate(target)
     if is_classifier(model):
         checked_labels(type(model).__name__, targets)
-    if found[0][1] is None:
-        return targets, None
-    return targets, np.concatenate([weights for _, weights in found])
+    return targets, weights, offset
 
 
 # -- on workers ---------------------------------------------------------------------------------
@@ -265,8 +268,8 @@ def _check(shard: Shard) -> None:
         checked_table(TablePreparer(), shard.X, reset=True)
 
 
-def _target_and_weights(shard: Shard) -> tuple[NDArray, NDArray | None]:
-    return np.asarray(shard.target), shard.weights
+def _targets(shard: Shard) -> tuple[NDArray, NDArray | None, NDArray | None]:
+    return np.asarray(shard.target), shard.weights, shard.offset
 
 
 def _of_shard(known: Any, first: int, last: int) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._runtime.validation import numbers, plus_offset
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard
 
-__all__ = ["DISTINCT", "Outline", "Scores", "outline_of", "scores_of"]
+__all__ = ["DISTINCT", "Outline", "Scores", "less_offset", "outline_of", "scores_of"]
 
 DISTINCT = 1000  # values of a target that are told apart
 
@@ -58,6 +59,14 @@ def _outline(memory: WorkerStore, number: int, shard: Shard) -> Outline:
         fraction = float(broken[0]) if len(broken) else None
     distinct, counts = (part[: DISTINCT + 1] for part in np.unique(y, return_counts=True))
     return Outline(len(y), shard.X.shape[1], y.dtype.kind, distinct, counts, fraction)
+
+
+def less_offset(memory: WorkerStore, number: int, shard: Shard) -> Shard:
+    """The shard with numbers less the offset as targets; the shard itself without an offset."""
+    if shard.offset is None:
+        return shard
+    y = np.asarray(numbers(shard.target, "y"), dtype=np.float64)
+    return replace(shard, target=plus_offset(y, shard.offset, sign=-1.0), offset=None)
 
 
 @dataclass(frozen=True)

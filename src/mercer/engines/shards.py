@@ -28,11 +28,14 @@ class Shard:
         As given: numbers, or labels of any kind.
     weights : ndarray of shape (n_i,) or None
         None in all shards, or in none of them.
+    offset : ndarray of shape (n_i,) or None
+        Known parts of the responses; None in all shards, or in none of them.
     """
 
     X: Any
     target: Any = None
     weights: NDArray[np.float64] | None = None
+    offset: NDArray[np.float64] | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

@@ -36,11 +36,19 @@ class FitPlan:
     first_without: HeldOut | None = None
 
 
-def fit_planned(model: Model, X: Any, y: NDArray, weights: NDArray | None, plan: FitPlan) -> Model:
-    """Fit an estimator to rows with weights by a plan, which concerns kernel machines alone."""
+def fit_planned(
+    model: Model,
+    X: Any,
+    y: NDArray,
+    weights: NDArray | None,
+    plan: FitPlan,
+    offset: NDArray | None = None,
+) -> Model:
+    """Fit an estimator to rows by a plan, which concerns kernel machines alone."""
     estimator: Any = model
     if hasattr(estimator, "_fit_planned"):
-        estimator._fit_planned(X, y, weights, plan)
+        estimator._fit_planned(X, y, weights, plan, offset)
     else:
-        estimator.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+        beside = {"sample_weight": weights, "offset": offset}
+        estimator.fit(X, y, **{k: v for k, v in beside.items() if v is not None})
     return model

@@ -93,11 +93,21 @@ class SoftMax:
     power: float = 1.0
 
     @classmethod
-    def fitted(cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None) -> SoftMax:
-        """The best power for held-out responses (n, k), or (n,) for two classes."""
+    def fitted(
+        cls,
+        responses: NDArray,
+        labels: NDArray,
+        weights: NDArray | None = None,
+        offset: NDArray | float = 0.0,
+    ) -> SoftMax:
+        """The best power for held-out responses (n, k), or (n,) for two classes.
+
+        The offset is a known part of the log odds, which the power leaves as it is.
+        """
         rows, losses = np.arange(len(labels)), {}
         for power in _OF_LOG_ODDS:
-            lost = -np.log(np.maximum(cls(power)(responses), np.finfo(np.float64).tiny))
+            proba = cls(power)(responses + offset / power)
+            lost = -np.log(np.maximum(proba, np.finfo(np.float64).tiny))
             true = lost[rows, labels]
             others = (lost.sum(axis=1) - true) / (lost.shape[1] - 1)
             losses[power] = _with_one_more(true, others, weights)

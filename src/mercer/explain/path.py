@@ -161,7 +161,8 @@ class SplitModel:
             return lambda rows: machine.kernel_(rows, vectors) @ coef + machine.intercept_
         if self.is_inner:
             return self._inner_responses
-        method = next((m for m in _METHODS if hasattr(machine, m)), None)
+        methods = ("_responses",) if isinstance(machine, FeatureModel) else _METHODS
+        method = next((m for m in methods if hasattr(machine, m)), None)
         if method is None:
             raise TypeError(
                 f"model must have decision_function or predict; got {type(machine).__name__}."

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MetaEstimatorMixin, is_classifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._runtime.messages import shown
-from mercer._runtime.validation import flag, name_from, positive_integer, positive_number
+from mercer._runtime.validation import (
+    check_offset,
+    flag,
+    name_from,
+    plus_offset,
+    positive_integer,
+    positive_number,
+)
 from mercer.explain.exact import Found
 from mercer.explain.members import Settings, values_of
 from mercer.explain.path import SplitModel
@@ -33,6 +42,7 @@ def shapley_values(
     max_evaluations: int = 2000,
     random_state: int = 0,
     n_jobs: int | None = None,
+    offset: ArrayLike | None = None,
 ) -> ShapleyValues:
     """Shapley values of the columns of a table, for the responses of a fitted model.
 
@@ -53,7 +63,8 @@ def shapley_values(
     model : estimator
         Fitted model of this library, pipeline that ends in one, or any other fitted estimator.
         Regressors are explained in the unit of the target (of its logarithm where an automatic
-        model takes logarithms), classifiers on ``decision_function``.
+        model takes logarithms, of the mean's with a loss of a log link), classifiers on
+        ``decision_function``.
     X : array, data frame or CSR of shape (n, d)
         Rows to explain.
     background : array, data frame or CSR of shape (b, d), or row of shape (d,), default=None
@@ -76,6 +87,9 @@ def shapley_values(
         Seed of an estimate.
     n_jobs : int or None, default=None
         Number of threads of exact values; None and -1 mean all that the process may use.
+    offset : array of shape (n,), default=None
+        Known parts of the responses, as in ``predict`` of the model: each row has a base value of
+        its own, the mean response plus its offset.
 
     Returns
     -------
@@ -121,6 +135,8 @@ def shapley_values(
     check_is_fitted(model)
     model = _local(model)
     members, unit = _members(model)
+    if offset is not None:
+        _check_adds_offset(model, unit)
     n_inputs = getattr(model, "n_features_in_", None)
     if n_inputs is None:
         raise ValueError(
@@ -139,6 +155,11 @@ def shapley_values(
     chosen, output_names = _outputs(model, outputs, len(base))
     place = 0 if len(base) == 1 else chosen
     values, base, errors = (part[..., place] for part in (values, base, np.sqrt(variances)))
+    if offset is not None:
+        offset = check_offset(offset, len(values))
+        if hasattr(model, "_in_responses"):
+            offset = model._in_responses(offset)
+        base = plus_offset(np.broadcast_to(base, (len(values), *np.shape(base))), offset)
     if names is None:
         names = np.array([f"x{j}" for j in range(n_inputs)], dtype=object)
     return ShapleyValues(values, base, errors, X, np.asarray(names), output_names, unit)
@@ -157,7 +178,26 @@ def _members(model: Any) -> tuple[list[tuple[float, Any, Any]], str]:
         members: tuple[list[tuple[float, Any, Any]], str] = model.explained_members()
         return members
     unit = "decision function" if is_classifier(model) else "target"
+    if getattr(getattr(_last(model), "_loss_", None), "link", "") == "log":
+        unit = "logarithm of the mean"
     return [(1.0, model, None)], unit
+
+
+def _last(model: Any) -> Any:
+    """The last step of a pipeline, or the model itself."""
+    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+def _check_adds_offset(model: Any, unit: str) -> None:
+    """Raise unless predictions with an offset are responses plus the offset, up to a link."""
+    machine = _last(model)
+    if "offset" not in signature(machine.predict).parameters:
+        raise ValueError(f"offset must be None for a {type(machine).__name__}, which takes none.")
+    if unit == "logarithm of the target":
+        raise ValueError(
+            "offset must be None for a model that takes logarithms of the target less the offset, "
+            "which are explained without it."
+        )
 
 
 def _of_member(

@@ -18,8 +18,8 @@ __all__ = ["ShapleyValues"]
 class ShapleyValues:
     """Contributions of the columns of a table to the responses of a model.
 
-    The values of a row sum to its response minus the base value, the mean response over the
-    background.
+    The values of a row sum to its response minus the base value: the mean response over the
+    background, plus the offset of the row if there is one.
 
     Attributes
     ----------
@@ -27,8 +27,8 @@ class ShapleyValues:
         Contribution of each column, with one entry per output of a model with several. With
         ``interactions=True`` of shape (n, d, d) or (n, d, d, k): main effects on the diagonal, and
         half of the interaction of two columns on either side of it.
-    base_values : ndarray of shape () or (k,)
-        Mean response over the background.
+    base_values : ndarray of shape () or (k,); with an offset, of shape (n,) or (n, k)
+        Mean response over the background, plus the offset of the row.
     standard_errors : ndarray of the shape of ``values``
         Standard errors of values that are estimated; 0 where values are exact.
     data : table of n rows
@@ -57,7 +57,13 @@ class ShapleyValues:
     @property
     def has_interactions(self) -> bool:
         """True if values are of pairs of columns."""
-        return self.values.ndim - self.base_values.ndim == 3
+        return self.values.ndim - (self.output_names is not None) == 3
+
+    @property
+    def base_of_rows(self) -> NDArray[np.float64]:
+        """Base values of all rows, (n,) or (n, k)."""
+        outputs = () if self.output_names is None else self.values.shape[-1:]
+        return np.broadcast_to(self.base_values, (len(self.values), *outputs))
 
     def of_output(self, output: Any) -> ShapleyValues:
         """Values of one output, without the axis of outputs.
@@ -144,11 +150,10 @@ class ShapleyValues:
             import shap
         except ImportError as error:
             raise ImportError("to_shap needs the package shap: pip install shap.") from error
-        base = np.broadcast_to(self.base_values, (len(self.values), *self.base_values.shape))
         names = None if self.output_names is None else [str(n) for n in self.output_names]
         return shap.Explanation(
             self.values,
-            base_values=np.array(base),
+            base_values=np.array(self.base_of_rows),
             data=np.asarray(self.data),
             feature_names=[str(name) for name in self.feature_names],
             output_names=names,

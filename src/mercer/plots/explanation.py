@@ -66,6 +66,10 @@ def write_explanation(
     if explanation.output_names is not None:
         outputs = [explanation.of_output(name) for name in explanation.output_names.tolist()]
     meaning = Section("What the values mean", paragraph(_MEANING))
+    if explanation.base_values.ndim > (explanation.output_names is not None):
+        meaning.add(
+            paragraph("Responses have the offset of their row, added to the mean response.")
+        )
     if not explanation.is_exact:
         error = float(explanation.standard_errors.mean())
         meaning.add(paragraph(f"Values are estimates; their mean standard error is {error:.2g}."))

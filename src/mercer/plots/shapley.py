@@ -86,6 +86,7 @@ class ShapleyDisplay(Display):
         output: Any = None,
         kind: str = "beeswarm",
         max_evaluations: int = 2000,
+        offset: Any = None,
         ax: Axes | None = None,
         **options: Any,
     ) -> ShapleyDisplay:
@@ -106,6 +107,8 @@ class ShapleyDisplay(Display):
             Figure, drawn by the method of this name.
         max_evaluations : int, default=2000
             Largest number of evaluations of the model per row of values that are estimated.
+        offset : array of shape (n,), default=None
+            Known parts of the responses, as for :func:`mercer.explain.shapley_values`.
         {ax}
         **options
             Further options of that method.
@@ -114,7 +117,8 @@ class ShapleyDisplay(Display):
         -------
         ShapleyDisplay
         """
-        found = shapley_values(estimator, X, background, max_evaluations=max_evaluations)
+        how: dict[str, Any] = {"max_evaluations": max_evaluations, "offset": offset}
+        found = shapley_values(estimator, X, background, **how)
         if output is not None:
             found = found.of_output(output)
         elif found.output_names is not None:
@@ -194,7 +198,7 @@ class ShapleyDisplay(Display):
     def waterfall(
         self, row: int = 0, *, max_features: int = 12, ax: Axes | None = None
     ) -> ShapleyDisplay:
-        """The way from the mean response to that of one row, column by column.
+        """The way from the base value to the response of one row, column by column.
 
         Parameters
         ----------
@@ -220,7 +224,8 @@ class ShapleyDisplay(Display):
             steps.append(float(values[order[len(shown_) :]].sum()))
             names.append(f"{len(order) - len(shown_)} other columns")
         axes = self._begin(ax, _MARGIN + _ROW * max(len(steps), 2))
-        starts = float(self.explanation.base_values) + np.concatenate([[0], np.cumsum(steps)[:-1]])
+        base = float(self.explanation.base_of_rows[row])
+        starts = base + np.concatenate([[0], np.cumsum(steps)[:-1]])
         colours = [ORANGE if step > 0 else BLUE for step in steps]
         places = np.arange(len(steps))
         bars = axes.barh(places, steps, left=starts, color=colours, height=0.6, zorder=3)
@@ -235,11 +240,12 @@ class ShapleyDisplay(Display):
             )
         axes.use_sticky_edges = False
         axes.margins(x=0.12)
-        axes.axvline(float(self.explanation.base_values), color=AIDS, linewidth=0.8, linestyle=":")
+        axes.axvline(base, color=AIDS, linewidth=0.8, linestyle=":")
         axes.set_yticks(places, [label_of(name, 40) for name in names], parse_math=False)
         axes.invert_yaxis()
+        what = "mean with offset" if self.explanation.base_values.ndim else "mean"
         axes.set_xlabel(
-            f"{self.explanation.unit}: mean {amount(float(self.explanation.base_values), 4)}, "
+            f"{self.explanation.unit}: {what} {amount(base, 4)}, "
             f"this row {amount(starts[-1] + steps[-1], 4)}"
         )
         dress(axes)
