@@ -449,7 +449,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         offset : array of shape (n_samples,), default=None
             Known parts of the log odds of the second of two classes, such as those of another
             model: the logistic loss and the calibration add them to responses. The search by the
-            squared loss does not know them. Up to 50 000 dense rows, without a device.
+            squared loss does not know them; an interrupt during it leaves no model. Up to 50 000
+            dense rows, without a device.
 
         Returns
         -------
