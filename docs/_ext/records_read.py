@@ -6,7 +6,7 @@ import json
 import math
 import runpy
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -320,10 +320,10 @@ def draw_learning_curves() -> None:
 def draw_sizes(task: str) -> None:
     """Error, seconds and memory of one task against its rows, a line per method."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     runs = [run for run in task_runs() if run["task"] == task and "fit" in run]
-    n_runs = Counter(run["method"] for run in runs)
-    methods = [method for method in n_runs if n_runs[method] > 1]
+    methods = sorted({run["method"] for run in runs}, key=lambda m: (m != "mercer", m))
     panels = {
         "error": "error, in units of the deviation",
         "fit": "seconds of a fit",
@@ -335,9 +335,12 @@ def draw_sizes(task: str) -> None:
     for ax, (measure, title) in zip(axes.flat, panels.items(), strict=False):
         for place, method in enumerate(methods):
             own = [run for run in runs if run["method"] == method and measure in run]
-            x, y = zip(*sorted((run["rows"], run[measure]) for run in own), strict=True)
+            own.sort(key=lambda run: run["rows"])
+            x, y = ([run[key] for run in own] for key in ("rows", measure))
             ax.loglog(x, y, "os^Dv"[place % 5] + "-", label=method)
         ax.set(title=title, xlabel="training rows")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
         ax.grid(alpha=0.3)
     error = axes.flat[0]
