@@ -24,6 +24,11 @@ def test_small_values_are_shown_as_they_are():
     ]
 
 
+def test_scalars_of_numpy_are_shown_as_those_of_python():
+    values = np.int64(2), np.float32(0.1), np.True_, np.str_("a")
+    assert [shown(value) for value in values] == ["2", "0.1", "True", "'a'"]
+
+
 @pytest.mark.parametrize("n_jobs", [2**31, -(2**31), 10**30, np.ones((3, 3))])
 def test_numbers_of_threads_that_no_machine_has_are_refused_in_one_sentence(n_jobs):
     X = np.arange(12.0).reshape(6, 2)

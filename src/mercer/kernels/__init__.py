@@ -13,6 +13,7 @@ from collections.abc import Callable as Function
 from functools import cache
 from typing import Any
 
+from mercer._runtime.messages import shown
 from mercer._runtime.validation import check_function, scale_of_distance
 from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stationary
 from mercer.kernels.combined import Scaled, Sum, Times
@@ -128,7 +129,7 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
     if not isinstance(kernel, Kernel):
         raise ValueError(
             f"kernel must be one of {', '.join(map(repr, _NAMES))}, a Kernel or a function of "
-            f"(X, Y); got {kernel!r}."
+            f"(X, Y); got {shown(kernel)}."
         )
     if gamma == "scale" or gamma == kernel.gamma:
         return kernel
