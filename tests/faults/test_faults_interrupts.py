@@ -199,3 +199,22 @@ def test_interrupt_in_a_callback_leaves_the_last_iterate():
     with pytest.raises(KeyboardInterrupt, match="holds the last iterate"):
         model.fit(X, y)
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_an_interrupt_between_strengths_leaves_the_model_of_those_before(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = KernelRegressor("fourier", alphas=[1e-4, 1e-2, 1.0], solver="cg", random_state=0)
+    step, calls = ConjugateGradient.step, []
+
+    def interrupted(self, problem, state):
+        calls.append(problem)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return step(self, problem, state)
+
+    monkeypatch.setattr(ConjugateGradient, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0])
+    assert len(calls) == 4
+    assert model.path_["seconds"].shape == (3,)
+    assert np.isfinite(model.predict(X)).all()

@@ -6,8 +6,6 @@ import re
 from reprlib import Repr
 from typing import Any
 
-import numpy as np
-
 __all__ = ["printable", "shown", "too_large"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
@@ -17,10 +15,10 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 def shown(value: Any) -> str:
     """``repr(value)`` on one line of at most some 100 characters; NumPy's scalars as Python's."""
-    if isinstance(value, (np.number, np.bool_)):
-        return str(value)
-    if isinstance(value, np.str_):
-        value = str(value)
+    # Without an import of NumPy, for which ``mercer --help`` need not wait.
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        text = str(value)
+        return repr(text) if value.dtype.kind == "U" else text
     try:
         return " ".join(_SHORT.repr(value).split())
     except ValueError:  # an integer of more digits than Python will write

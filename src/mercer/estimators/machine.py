@@ -304,7 +304,8 @@ class KernelMachine(FeatureModel):
         }
         for name in ("n_iter", "converged", "optimality"):
             solutions[name] = np.array([getattr(result, name) for result in results])
-        solutions["seconds"] = np.array([result.trace[-1].time for result in results])
+        # An interrupt leaves no trace of the strengths after it.
+        solutions["seconds"] = np.array([r.trace[-1].time if r.trace else 0.0 for r in results])
         self.path_ = self.path_ | solutions
         interrupted = any(result.interrupted for result in results)
         places = self.path_["alpha"].tolist().index
