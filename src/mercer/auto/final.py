@@ -287,9 +287,11 @@ class PipelineBuilder:
         [found] = log_odds(*given, goal.offset, goal.offset)
         if found is None:
             return None
+        pairs = zip(found.T[..., None], truth.T[..., None], strict=True)
+        own = (matrix if found.shape[1] == 1 else matrix.copy() for _ in found.T)
         columns = [
-            leave_one_out_log_odds(matrix.copy(), *pair, settings.ridge, goal.weights, goal.offset)
-            for pair in zip(found.T[..., None], truth.T[..., None], strict=True)
+            leave_one_out_log_odds(each, *pair, settings.ridge, goal.weights, goal.offset)
+            for each, pair in zip(own, pairs, strict=True)
         ]
         whole = [column for column in columns if column is not None]
         return np.concatenate(whole, axis=1) if len(whole) == len(columns) else None

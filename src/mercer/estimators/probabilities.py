@@ -62,17 +62,13 @@ class Probabilities:
         cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None
     ) -> Probabilities:
         """The best floor and power for held-out responses (n, k), or (n,) for two classes."""
-        shares, rows = _shares(responses), np.arange(len(labels))
-        losses = {}
+        shares, losses = _shares(responses), {}
         for floor in _FLOORS:
             logs = np.log(floor + shares)
             logs -= logs.max(axis=1, keepdims=True)  # so that no sum is 0
-            true = logs[rows, labels]
-            others = (logs.sum(axis=1) - true) / (logs.shape[1] - 1)
             for power in _POWERS:
-                sums = np.log(np.exp(power * logs).sum(axis=1))
-                lost = sums - power * true, sums - power * others
-                losses[floor, power] = _with_one_more(*lost, weights)
+                sums = np.log(np.exp(power * logs).sum(axis=1, keepdims=True))
+                losses[floor, power] = _with_one_more(sums - power * logs, labels, weights)
         return cls(*min(losses, key=lambda trial: losses[trial]))
 
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:
@@ -104,13 +100,11 @@ class SoftMax:
 
         The offset is a known part of the log odds, which the power leaves as it is.
         """
-        rows, losses = np.arange(len(labels)), {}
+        losses = {}
         for power in _OF_LOG_ODDS:
             proba = cls(power)(responses + offset / power)
             lost = -np.log(np.maximum(proba, np.finfo(np.float64).tiny))
-            true = lost[rows, labels]
-            others = (lost.sum(axis=1) - true) / (lost.shape[1] - 1)
-            losses[power] = _with_one_more(true, others, weights)
+            losses[power] = _with_one_more(lost, labels, weights)
         return cls(min(losses, key=lambda power: losses[power]))
 
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:
@@ -144,11 +138,13 @@ def log_loss(proba: NDArray, labels: NDArray, weights: NDArray | None = None) ->
     return float(weighted_mean(-logs.mean(axis=1), weights))
 
 
-def _with_one_more(true: NDArray, others: NDArray, weights: NDArray | None) -> float:
-    """Mean of -log p of the true classes, and once of the other classes of a mean row."""
+def _with_one_more(lost: NDArray, labels: NDArray, weights: NDArray | None) -> float:
+    """Mean of -log p, (n, k), of the true classes, and once of the others of a mean row."""
+    true = lost[np.arange(len(labels)), labels]
+    others = (lost.sum(axis=1) - true) / (lost.shape[1] - 1)
     total = len(true) if weights is None else weights.sum()
-    lost = total * weighted_mean(true, weights) + weighted_mean(others, weights)
-    return float(lost / (total + 1))
+    whole = total * weighted_mean(true, weights) + weighted_mean(others, weights)
+    return float(whole / (total + 1))
 
 
 def _with_winners(proba: NDArray[np.float64], responses: NDArray) -> NDArray[np.float64]:
