@@ -198,10 +198,10 @@ def test_narrow_kernels_take_no_longer_than_wide_ones():
     for gamma in (1.0, 30.0):
         found = search.rough("laplacian")
         narrow = type(found)(found.scales * gamma, 0.1, np.inf)
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(3):
             search.moved("laplacian", narrow, 1)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert seconds[1] < 8 * seconds[0]
 
 

@@ -1,20 +1,19 @@
-"""Fits of every solver and map keep their bits, and files of older versions their predictions.
+"""Fits of every solver and map predict what they did, and automatic ones choose what they did.
 
-``python tests/_golden_program.py > tests/package/golden.json`` writes the file anew; the commit
-that does so says which number changed, and why.
+``python tests/golden.py --write`` stores them anew; the commit that does so says which number
+changed, and why.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from _programs import printed
+from golden import STORED, differences
 
-GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
+GOLDEN = json.loads(STORED.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -23,17 +22,22 @@ def found():
 
 
 def test_the_same_fits_are_made(found):
-    assert found["fits"].keys() == GOLDEN["fits"].keys()
+    assert found.keys() == GOLDEN.keys()
 
 
-@pytest.mark.parametrize("name", GOLDEN["fits"])
-def test_fits_keep_their_bits(name, found):
-    wanted, got = GOLDEN["fits"][name], found["fits"][name]
-    if found["environment"] == GOLDEN["environment"]:
-        assert got == wanted
-    elif isinstance(wanted["predictions"][0], str):  # classes: one may lie at a border
-        wrong = np.sum(np.array(got["predictions"]) != wanted["predictions"])
-        assert wrong <= 1
-    else:
-        size = max(1.0, np.abs(wanted["predictions"]).max())
-        np.testing.assert_allclose(got["predictions"], wanted["predictions"], atol=1e-4 * size)
+@pytest.mark.rounding
+@pytest.mark.parametrize("name", GOLDEN)
+def test_predictions_and_choices_are_the_stored_ones(name, found):
+    assert differences(name, found[name], GOLDEN[name]) == []
+
+
+@pytest.mark.parametrize("name", [name for name in GOLDEN if "settings" in GOLDEN[name]])
+def test_another_choice_or_prediction_is_noticed(name):
+    wanted = GOLDEN[name]
+    chosen = wanted["settings"]
+    for other in ({"kernel": "other"}, {"gamma": 1.01 * chosen["gamma"]}, {"ridge": None}):
+        changed = wanted | {"settings": chosen | other}
+        assert len(differences(name, changed, wanted)) == 1
+    if not isinstance(wanted["predictions"][0], str):
+        moved = [value + 2e-3 for value in wanted["predictions"]]
+        assert len(differences(name, wanted | {"predictions": moved}, wanted)) == 1
