@@ -188,3 +188,14 @@ def test_what_needs_one_machine_is_refused_in_a_sentence(table):
         fit_automatic(AutoKernelRegressor(), shards(sparse.csr_array(wide), y))
     with pytest.raises(ValueError, match="infinity"):
         fit_automatic(AutoKernelRegressor(), shards(wide[:, :3] + np.inf, y))
+
+
+def test_copies_of_rows_of_a_frame_are_merged(table, leaves):
+    X, y = table
+    X, y = pd.concat([X, X]).reset_index(drop=True), np.tile(y, 2)
+    edges = (0, 1100, 1100, 3000, 2 * N)  # copies lie in other shards
+    with pytest.warns(UserWarning, match=f"{2 * N} of {2 * N} rows are copies of others"):
+        local = AutoKernelRegressor(random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match=f"as {N} rows with weights"):
+        remote = fit_automatic(AutoKernelRegressor(random_state=0), shards(X, y, edges=edges))
+    assert_same(local, remote, X)

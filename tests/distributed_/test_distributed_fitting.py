@@ -413,3 +413,18 @@ def test_what_float32_cannot_carry_is_fitted_in_float64(data):
     far = fit_machine(clone(model), _engine(X, y))
     assert far.map_coef_.dtype == local.map_coef_.dtype == np.float64
     np.testing.assert_allclose(far.predict(X), local.predict(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_copies_among_shards_are_merged(data, kind):
+    X, y, _ = data
+    X = sparse.csr_array(X) if kind == "csr" else X
+    model = KernelRegressor("fourier", n_components=30, alphas=[1e-5, 1e-3, 0.1], **TIGHT)
+    model.set_params(selection="holdout")
+    X2 = sparse.vstack([X, X]).tocsr() if kind == "csr" else np.concatenate([X, X])
+    edges = (0, 150, 150, 260, 400)  # copies lie in other shards
+    wanted = clone(model).fit(X, y, np.full(len(y), 2.0))
+    with pytest.warns(UserWarning, match="400 of 400 rows are copies of others"):
+        found = fit_machine(clone(model), _engine(X2, np.tile(y, 2), edges=edges))
+    assert found.alpha_ == wanted.alpha_
+    np.testing.assert_allclose(found.map_coef_, wanted.map_coef_, rtol=1e-7, atol=1e-7)

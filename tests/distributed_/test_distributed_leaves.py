@@ -306,3 +306,12 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence(data, monkeypatch):
     monkeypatch.setattr("mercer.estimators.sharded_leaves._room", lambda memory: 10_000)
     with pytest.raises(MemoryError, match=r"but a worker has 9\.8 kB; leaf_size=9 would fit"):
         fit_local_machine(LocalKernelRegressor(), shards(X, y))
+
+
+def test_copies_are_merged_before_a_strength_is_chosen(data):
+    X, y = (np.tile(each[:750], (2,) + (1,) * (each.ndim - 1)) for each in data[:2])
+    model = LocalKernelRegressor(alphas=[1e-6, 1e-2], leaf_size=100, n_trees=2, random_state=0)
+    with pytest.warns(UserWarning, match="1500 of 1500 rows are copies of others"):
+        local, remote = fits(model, X, y)
+    assert local.feature_map_.landmarks_.shape == (750, X.shape[1])
+    assert_same(local, remote)

@@ -50,6 +50,10 @@ class FarRows:
         """Some of the rows, in increasing order, which stay where they are."""
         raise NotImplementedError
 
+    def row_numbers(self) -> NDArray[np.uint64]:
+        """A number for every row, (n,), equal for equal rows."""
+        raise NotImplementedError
+
     def results(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
         """``work(*task)`` of every task, each called on one of the machines."""
         raise NotImplementedError

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 
 from mercer._runtime.arrays import n_threads
@@ -48,6 +48,7 @@ from mercer.auto.trials import Settings, log_odds_loss
 from mercer.auto.tuning import TUNING
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
+from mercer.estimators.repeats import copies_in
 from mercer.estimators.scaling import InputScaler
 from mercer.estimators.targets import class_weights
 from mercer.explain.members import mean_sizes
@@ -112,11 +113,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     # -- fitting -----------------------------------------------------------------------------
 
     @with_callbacks
-    def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
-        """Search, then fit to all rows of checked X with targets or labels as given."""
+    def _fit(self, rows: CountedRows, goal: Numbers | Classes) -> None:
+        """Search, then fit to all rows with their targets or labels as given."""
+        goal.places = rows.places
         try:
             with verbosity(checked_verbose(self.verbose)):
-                self._search_and_fit(X, y, goal)
+                self._search_and_fit(rows.X, rows.y, goal)
         except MemoryError as error:
             what, _, remedy = str(error).partition("; ")
             if not remedy:
@@ -325,7 +327,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         self._calibrate(search)
         self.held_out_ = None
         if search.held_responses is not None:
-            told = {"row": search.held_rows}
+            told = {"row": search.goal.places[search.held_rows]}
             told |= self._held_predictions(search, search.held_responses)
             self.held_out_ = {name: values[:_MOST_HELD] for name, values in told.items()}
 
@@ -431,44 +433,72 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         return [name for name in lists[0] if all(name in others for others in lists[1:])]
 
 
+@dataclass(frozen=True)
+class CountedRows:
+    """Rows of a fit with a weight above 0, each once: weights of mean 1, None if all are equal."""
+
+    X: Any
+    y: NDArray
+    weights: NDArray | None
+    groups: NDArray | None  # numbered from 0 on
+    offset: NDArray | None
+    places: NDArray[np.int64]  # (n,) among the rows as given
+
+    def taken(self, rows: NDArray[np.int64], weights: NDArray | None = None) -> CountedRows:
+        """Some rows, with other weights if there are any."""
+        X = self.X.taken(rows) if isinstance(self.X, FarRows) else rows_of(self.X, rows)
+        own, groups, offset = (
+            None if each is None else each[rows]
+            for each in (self.weights, self.groups, self.offset)
+        )
+        own = own if weights is None else weights
+        return CountedRows(X, self.y[rows], own, groups, offset, self.places[rows])
+
+    def weighted(self) -> CountedRows:
+        """The rows whose weight is not 0."""
+        if self.weights is None or self.weights.all():
+            return self
+        return self.taken(np.flatnonzero(self.weights))
+
+
 def counted_rows(
+    model: AutoKernelMachine,
     X: Any,
     y: NDArray,
     sample_weight: Any,
     groups: Any,
-    class_weight: Any = None,
     offset: NDArray | None = None,
-) -> tuple[Any, NDArray, NDArray | None, NDArray | None, NDArray | None]:
-    """The rows of X and y with a weight above 0, their weights, groups and offset.
+) -> CountedRows:
+    """The rows of X and y that count, weighted by their class if the model says so.
 
-    Weights, times those of the classes, have mean 1; None if all are equal. Groups start at 0.
+    Copies of rows are merged, and a warning tells of them.
     """
     weights, groups = check_weights(sample_weight, X), group_codes(groups, X)
-
-    def kept(
-        X: Any, y: NDArray
-    ) -> tuple[Any, NDArray, NDArray | None, NDArray | None, NDArray | None]:
-        if weights is None or weights.all():
-            return X, y, weights, groups, offset
-        rows = np.flatnonzero(weights)
-        table = X.taken(rows) if isinstance(X, FarRows) else rows_of(X, rows)
-        of_groups, of_offset = (None if each is None else each[rows] for each in (groups, offset))
-        return table, y[rows], weights[rows], of_groups, of_offset
-
-    X, y, weights, groups, offset = kept(X, y)
+    rows = CountedRows(X, y, weights, groups, offset, np.arange(len(y))).weighted()
+    by_chance = groups is None and model.time is None  # which rows are held out
+    remedy = "give groups=, a label per unit such as a person, if they will not"
+    beside, labels = (rows.groups, rows.offset), rows.y if is_classifier(model) else None
+    labels = None if labels is None or labels.ndim > 1 else labels
+    copies = copies_in(rows.X, rows.y, beside, labels, remedy if by_chance else None)
+    if copies is not None:
+        rows = rows.taken(copies.first, copies.weights(rows.weights))
+    class_weight = getattr(model, "class_weight", None)
     if class_weight is not None:
-        weights = class_weights(class_weight, weights, X, y)
-        X, y, weights, groups, offset = kept(X, y)
-    if len(y) < 2:
-        counted = "" if weights is None else " with a weight above 0"
-        raise ValueError(f"X must have at least 2 rows{counted}; got n_samples={len(y)}.")
-    if groups is not None:
-        present, groups = np.unique(groups, return_inverse=True)
+        weights = class_weights(class_weight, rows.weights, rows.X, rows.y)
+        rows = replace(rows, weights=weights).weighted()
+    if len(rows.y) < 2:
+        counted = "" if rows.weights is None else " with a weight above 0"
+        raise ValueError(f"X must have at least 2 rows{counted}; got n_samples={len(rows.y)}.")
+    if rows.groups is not None:
+        present, codes = np.unique(rows.groups, return_inverse=True)
         if len(present) < 2:
             raise ValueError("groups must hold at least two groups; got one.")
-    if weights is not None:
-        weights = None if (weights == weights[0]).all() else weights / weights.mean()
-    return X, y, weights, groups, offset
+        rows = replace(rows, groups=codes)
+    if rows.weights is not None:
+        weights = rows.weights
+        even = (weights == weights[0]).all()
+        rows = replace(rows, weights=None if even else weights / weights.mean())
+    return rows
 
 
 def _has_identities(X: Any, key: int) -> bool:

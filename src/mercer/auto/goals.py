@@ -40,6 +40,7 @@ class _Goal:
     ``groups`` (n,) are fitted, or held out, together; None: every row is a group.
     """
 
+    places: NDArray[np.int64]  # (n,) of the rows in the data of ``fit``
     times: NDArray[np.int64] | None = None  # (n,) ranks in time, the last held out; None: any
     offset: NDArray[np.float64] | None = None  # (n,) part of the log odds of two classes
 

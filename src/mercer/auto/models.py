@@ -161,9 +161,10 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         y = np.asarray(y, dtype=np.float64)
         y = plus_offset(y, offset, sign=-1.0)
         _check_spread(y)
-        X, y, weights, groups, _ = counted_rows(X, y, sample_weight, groups)
-        self._are_positive_ = np.asarray((y.min(axis=0) >= 0) & (offset is None))
-        self._fit(X, y, Numbers(y.reshape(len(y), -1), weights, groups))
+        rows = counted_rows(self, X, y, sample_weight, groups)
+        self._are_positive_ = np.asarray((rows.y.min(axis=0) >= 0) & (offset is None))
+        goal = Numbers(rows.y.reshape(len(rows.y), -1), rows.weights, rows.groups)
+        self._fit(rows, goal)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -460,26 +461,24 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         y = checked_labels(type(self).__name__, y, self._takes_indicators)
         several = len(getattr(y, "shape", ())) == 2 and y.shape[1] > 1
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=several, estimator=self)
-        beside = sample_weight, groups, self.class_weight, check_offset(offset, len(y))
         if several:
             refuse_class_weight(self)
-            X, y, weights, groups, offset = counted_rows(X, y, *beside)
+        else:
+            check_classification_targets(y)
+        rows = counted_rows(self, X, y, sample_weight, groups, check_offset(offset, len(y)))
+        beside = rows.weights, rows.groups
+        if several:
             self.classes_ = np.arange(y.shape[1])
-            goal: Classes = Indicators((y == 1).astype(np.int64), weights, groups)
-            goal.offset = offset
+            goal: Classes = Indicators((rows.y == 1).astype(np.int64), *beside)
+        else:
+            self.classes_, labels = coded(rows.y)
+            warn_of_small_classes(self.classes_, np.bincount(labels))
+            goal = Classes(labels, len(self.classes_), *beside)
+        is_far = sparse.issparse(X) or not is_few(len(rows.y))
+        goal.offset = rows.offset
+        if is_far or several or goal.n_classes != 2 or self.device is not None:
             check_knows_offset(goal, "identity")
-            self._fit(X, y, goal)
-            return self
-        check_classification_targets(y)
-        X, y, weights, groups, offset = counted_rows(X, y, *beside)
-        self.classes_, labels = coded(y)
-        warn_of_small_classes(self.classes_, np.bincount(labels))
-        goal = Classes(labels, len(self.classes_), weights, groups)
-        goal.offset = offset
-        is_far = sparse.issparse(X) or not is_few(len(y))
-        if is_far or goal.n_classes != 2 or self.device is not None:
-            check_knows_offset(goal, "identity")
-        self._fit(X, y, goal)
+        self._fit(rows, goal)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:

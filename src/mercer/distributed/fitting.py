@@ -26,6 +26,7 @@ from mercer._runtime.validation import (
 )
 from mercer.distributed.machines import Log, ShardedRows
 from mercer.distributed.parts import Coding
+from mercer.distributed.repeats import without_copies
 from mercer.distributed.statistics import Summary, summary_of
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
@@ -273,6 +274,11 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
     is_weighted = looks[first].weighted or of_class is not None
     if is_weighted:
         checked = _counted(checked, log)
+    if model._chooses:
+        merged = without_copies(checked, head, classes is not None)
+        if merged is not checked:
+            log.engines.append(merged)
+            checked, is_weighted = merged, True
     summary: Summary = summed(checked, summary_of, classes is None)
     if summary.columns is None:
         raise ValueError("sample_weight must not be all zero.")

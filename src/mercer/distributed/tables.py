@@ -25,6 +25,7 @@ from mercer.distributed.parts import Coding
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows, Shard, gathered
+from mercer.estimators.repeats import row_numbers
 from mercer.estimators.targets import Target, checked_labels
 from mercer.preparation import TablePreparer, checked_table, column_names, read
 from mercer.preparation.columns import Labels, Reading
@@ -107,6 +108,10 @@ class FarTable(FarRows):
         other.callback, other._is_checked = self.callback, self._is_checked
         other.target_steps = self.target_steps
         return other
+
+    def row_numbers(self) -> NDArray[np.uint64]:
+        numbers: NDArray[np.uint64] = np.concatenate(gathered(self.engine, _numbers_of))
+        return numbers if self.index is None else numbers[self.index]
 
     def results(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
         arrays = {id(each): each for task in tasks for each in task if isinstance(each, np.ndarray)}
@@ -198,6 +203,9 @@ class _Treated(FarRows):
             out[np.ix_(here, columns)] = values[places[here]]
         return out
 
+    def row_numbers(self) -> NDArray[np.uint64]:
+        return self.table.row_numbers()
+
     def taken(self, rows: NDArray[np.int64]) -> _Treated:
         known = []
         for numbers, columns, values in self.known:
@@ -272,6 +280,11 @@ def _targets(shard: Shard) -> tuple[NDArray, NDArray | None, NDArray | None]:
     return np.asarray(shard.target), shard.weights, shard.offset
 
 
+def _numbers_of(shard: Shard) -> NDArray[np.uint64]:
+    frame = frame_of(shard.X)
+    return row_numbers(shard.X if frame is None else frame)
+
+
 def _of_shard(known: Any, first: int, last: int) -> Any:
     """Known values of the rows from ``first`` on, numbered from there."""
     numbers, columns, values = known
@@ -321,7 +334,7 @@ def _joined(pieces: Sequence[Any]) -> Any:
     """Arrays or frames below each other."""
     frames = [frame for frame in map(frame_of, pieces) if frame is not None]
     if not frames:
-        return np.concatenate(pieces)
+        return sparse.vstack(pieces) if sparse.issparse(pieces[0]) else np.concatenate(pieces)
     # Categories differ between shards: they meet as texts.
     named = [name for name, kind in frames[0].schema.items() if kind in (nw.Categorical, nw.Enum)]
     if not named or len(frames) == 1:

@@ -25,6 +25,7 @@ from mercer._runtime.validation import (
     counted,
     flag,
     float_type,
+    is_name,
     is_plain,
     plus_offset,
 )
@@ -34,6 +35,8 @@ from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import rows_of_fit
 from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample
 from mercer.estimators.probabilities import calibrate
+from mercer.estimators.repeats import without_copies
+from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_coefficients, check_map
 from mercer.estimators.targets import ClassTarget, Target
 from mercer.estimators.tensors import device_responses
@@ -155,6 +158,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         given = rows_of_fit(X) if self._input_kind() == MATRIX else X
         encoded = target.encoded(y, float_type(X))
         rows = TrainingSample(given, encoded, counted(weights), shift).weighted()
+        if self._chooses:
+            labels = rows.strata(target.strata)
+            rows = without_copies(rows, labels, self._input_kind() == MATRIX)
         for name in ("_probabilities_", "_values_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(target.attributes())
@@ -213,6 +219,15 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         settings = self.get_params(deep=False)
         map_ = maps.get(feature_map, **{n: settings[n] for n in names if n in settings})
         return map_.placed(vars(self).get("feature_names_in_"))
+
+    @property
+    def _chooses(self) -> bool:
+        """True if the fit chooses a setting by rows that are held or left out, or by evidence."""
+        given = (getattr(self, name, None) for name in ("alphas", "gamma_path"))
+        selection = getattr(self, "selection", None)
+        return any(each is not None for each in given) or any(
+            is_name(selection, each) for each in CRITERIA
+        )
 
     @property
     def _target(self) -> Target:

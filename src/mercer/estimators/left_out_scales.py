@@ -15,6 +15,7 @@ from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
 from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
+from mercer.estimators.repeats import REMEDY, copies_in
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled, scaled
 from mercer.kernels import Exponential, Gaussian, Laplacian, Stationary
 
@@ -145,6 +146,14 @@ class LeftOutScaler(InputScaler):
             )
 
     def _matrices(self, X: Any, y: Any, weights: NDArray | None) -> tuple[NDArray, NDArray]:
+        if not isinstance(X, PreparedRows):
+            copies = copies_in(X, np.asarray(y), remedy=REMEDY)
+            if copies is not None:
+                X, y, weights = (
+                    X[copies.first],
+                    np.asarray(y)[copies.first],
+                    copies.weights(weights),
+                )
         key = key_from(self.random_state)
         _, sample, unit = sampled(X, key, int(self.max_rows))
         self.ridge_, self.left_out_error_ = _RIDGES[0], np.nan

@@ -228,6 +228,10 @@ class SparseMachine(FeatureModel):
         # The features of a sequence do not depend on how many there are; two will do for its start.
         return map_.set_params(scale=False, n_components=2), positive_integer(n_new, "n_new")
 
+    @property
+    def _chooses(self) -> bool:
+        return is_name(self.alpha, "cv")
+
     def _search(self, n_new: int) -> WorkingSet:
         """The working set of the settings."""
         solver: Any = self.solver
