@@ -17,9 +17,9 @@ from mercer import (
     SparseKernelRegressor,
 )
 from mercer.estimators.left_out_scales import LeftOutScaler
-from mercer.estimators.repeats import copies_in, row_numbers
 from mercer.kernels import Gaussian
 from mercer.preparation.frames import frame_of
+from mercer.preparation.repeats import copies_in, row_numbers
 
 ALPHAS = [1e-5, 1e-3, 0.1]
 N = 60

@@ -483,3 +483,16 @@ def test_a_preparer_is_unfitted_after_an_interrupted_fit(fitted_before, monkeypa
         preparer.fit(X)
     with pytest.raises(NotFittedError):
         preparer.transform(X)
+
+
+def test_codes_of_copies_of_a_row_are_equal():
+    rng = np.random.default_rng(0)
+    names = rng.choice([f"k{i}" for i in range(40)], 90).astype(object)
+    table = np.column_stack([names, rng.normal(size=(90, 2)).astype(object)])
+    y = rng.normal(size=90)
+    for given, target in ((table, y), (pd.DataFrame(table), y)):
+        rows = np.tile(np.arange(90), 3)
+        many = given[rows] if isinstance(given, np.ndarray) else given.iloc[rows]
+        found = TablePreparer(random_state=0).fit_transform(many, target[rows])
+        np.testing.assert_array_equal(found[:90], found[90:180])
+        np.testing.assert_array_equal(found[:90], found[180:])

@@ -48,7 +48,6 @@ from mercer.auto.trials import Settings, log_odds_loss
 from mercer.auto.tuning import TUNING
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
-from mercer.estimators.repeats import copies_in
 from mercer.estimators.scaling import InputScaler
 from mercer.estimators.targets import class_weights
 from mercer.explain.members import mean_sizes
@@ -61,6 +60,7 @@ from mercer.preparation import (
     read,
     rows_of,
 )
+from mercer.preparation.repeats import copies_in
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 

@@ -13,7 +13,7 @@ from mercer.distributed.tables import FarTable
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import Shard, gathered
-from mercer.estimators.repeats import REMEDY, copies_in
+from mercer.preparation.repeats import REMEDY, copies_in
 
 __all__ = ["without_copies"]
 

@@ -25,11 +25,11 @@ from mercer.distributed.parts import Coding
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows, Shard, gathered
-from mercer.estimators.repeats import row_numbers
 from mercer.estimators.targets import Target, checked_labels
 from mercer.preparation import TablePreparer, checked_table, column_names, read
 from mercer.preparation.columns import Labels, Reading
 from mercer.preparation.frames import frame_of
+from mercer.preparation.repeats import row_numbers
 
 __all__ = ["FarTable", "TargetCode", "brought", "targets_of"]
 

@@ -35,7 +35,6 @@ from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import rows_of_fit
 from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample
 from mercer.estimators.probabilities import calibrate
-from mercer.estimators.repeats import without_copies
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_coefficients, check_map
 from mercer.estimators.targets import ClassTarget, Target
@@ -160,7 +159,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         rows = TrainingSample(given, encoded, counted(weights), shift).weighted()
         if self._chooses:
             labels = rows.strata(target.strata)
-            rows = without_copies(rows, labels, self._input_kind() == MATRIX)
+            rows = rows.without_copies(labels, self._input_kind() == MATRIX)
         for name in ("_probabilities_", "_values_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(target.attributes())

@@ -15,9 +15,9 @@ from mercer._runtime.rows import PreparedRows
 from mercer._runtime.threads import blas_threads, flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
 from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
-from mercer.estimators.repeats import REMEDY, copies_in
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled, scaled
 from mercer.kernels import Exponential, Gaussian, Laplacian, Stationary
+from mercer.preparation.repeats import REMEDY, copies_in
 
 __all__ = ["FoundScales", "LeftOutScaler", "LeftOutSearch", "scales_by_name"]
 

@@ -21,6 +21,7 @@ from mercer.losses import Loss
 from mercer.losses.offset import Offset
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.penalties import Penalty
+from mercer.preparation.repeats import REMEDY, copies_in
 from mercer.problem import Problem
 from mercer.solvers.forms import with_function_norm
 
@@ -129,6 +130,18 @@ class TrainingSample:
             None if values is None else values[rows] for values in (self.weights, self.offset)
         )
         return TrainingSample(selected(self.X, rows), self.target[rows], weights, offset)
+
+    def without_copies(self, labels: NDArray | None, is_matrix: bool) -> TrainingSample:
+        """The rows with copies merged into weights; a warning tells of them.
+
+        ``labels`` (n,) are classes, and the last column of a kernel matrix is the place of a row.
+        """
+        X = self.X[:, :-1] if is_matrix else self.X
+        remedy = None if is_matrix else REMEDY
+        found = copies_in(X, self.target, [self.offset], labels, remedy)
+        if found is None:
+            return self
+        return replace(self.taken(found.first), weights=found.weights(self.weights))
 
     def weighted(self) -> TrainingSample:
         """The rows whose weight is not 0: such a weight is the same as not being there."""

@@ -50,6 +50,7 @@ from mercer.preparation.numeric import (
 )
 from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
 from mercer.preparation.recognition import FORMATS
+from mercer.preparation.repeats import copies_in
 from mercer.preparation.texts import Texts
 
 __all__ = ["TablePreparer", "treated"]
@@ -250,6 +251,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None) -> Any:
         """Learn from and transform rows that are checked and all have a weight."""
+        if y is not None and groups is None:  # copies share a fold, so that their codes are equal
+            copies = copies_in(X, y, warns=False)
+            groups = None if copies is None else copies.number
         without = self._places_without()
         if sparse.issparse(X):
             if without:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from mercer._runtime.arrays import row_chunks
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.rows import FarRows, PreparedRows, is_sparse
-from mercer.estimators.preprocessing import TrainingSample
-from mercer.preparation import rows_of
+from mercer.preparation.frames import rows_of
 
-__all__ = ["REMEDY", "Copies", "copies_in", "row_numbers", "without_copies"]
+__all__ = ["REMEDY", "Copies", "copies_in", "row_numbers"]
 
 # What a user does whose new rows will not repeat, for models that take no groups.
 REMEDY = "if they will not, choose settings by GroupKFold of scikit-learn"
@@ -31,7 +30,7 @@ REMEDY = "if they will not, choose settings by GroupKFold of scikit-learn"
 _LEAST_ROWS = 20  # fewer rows show no pattern of repeats
 _TOLD = 0.1  # share of rows with an equal one from which a held-out score depends on them
 _COPIED = 0.5  # share of equal rows, or of the rows of a class, above which they are copies
-_BY_CHANCE = 0.1  # share of different rows that agree in half of the columns
+_BY_CHANCE = 0.1  # share of repeated rows that agree with different ones in half of the columns
 _EXAMINED = 20_000  # different rows whose columns are compared; agreement by chance grows with them
 _KEY = 0  # of the factors of columns; equal rows have equal numbers in every process
 
@@ -42,6 +41,13 @@ class Copies:
 
     first: NDArray[np.int64]  # (m,), increasing: places of the first of equal rows
     number: NDArray[np.int64]  # (n,), from 0 to m - 1
+
+    @classmethod
+    def of(cls, numbers: NDArray[np.uint64]) -> Copies:
+        """Copies by the numbers of rows, which equal rows share."""
+        _, first, number = np.unique(numbers, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return cls(first[order], np.argsort(order)[number])
 
     def weights(self, given: NDArray | None) -> NDArray[np.float64]:
         """Sum of the weights of equal rows, (m,)."""
@@ -54,6 +60,7 @@ def copies_in(
     beside: Sequence[NDArray | None] = (),
     labels: NDArray | None = None,
     remedy: str | None = None,
+    warns: bool = True,
 ) -> Copies | None:
     """Copies among the rows of X, if they make up the table or a class; else None.
 
@@ -63,44 +70,35 @@ def copies_in(
     ``labels`` (n,) are the classes of the rows.
     """
     n = len(y)
-    numbers = None if n < _LEAST_ROWS else _repeated(X)
-    if numbers is None:
+    inputs = None if n < _LEAST_ROWS else _repeated(X)
+    if inputs is None:
         return None
-    inputs, targets = numbers, np.asarray(y).reshape(n, -1)
+    numbers, targets = inputs.copy(), np.asarray(y).reshape(n, -1)
     others = [np.asarray(each) for each in beside if each is not None]
     for place, values in enumerate((*targets.T, *others), 1):
-        numbers = numbers + _hashed(values) * _factor(-place)
+        numbers += _hashed(values) * _factor(-place)
     twin = _have_twins(numbers)
     if _are_many(twin, labels) and not _by_chance(X, numbers, targets):
-        _, first, number = np.unique(numbers, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        number = np.argsort(order)[number]
-        warnings.warn(
-            f"{np.count_nonzero(twin)} of {n} rows are copies of others, in the inputs and the "
-            f"target: they are fitted as {len(first)} rows with weights, because a held-out copy "
-            "of a fitted row tells nothing; leave copies out and give sample_weight to say so.",
-            UserWarning,
-            stacklevel=5,
-        )
-        return Copies(first[order], number)
+        found = Copies.of(numbers)
+        if warns:
+            _warn(
+                f"{np.count_nonzero(twin)} of {n} rows are copies of others, in the inputs and the "
+                f"target: they are fitted as {len(found.first)} rows with weights, because a "
+                "held-out copy of a fitted row tells nothing; leave copies out and give "
+                "sample_weight to say so."
+            )
+        return found
     if remedy is not None and not _by_chance(X, inputs):
-        warnings.warn(
+        _warn(
             f"{np.count_nonzero(_have_twins(inputs))} of {n} rows have the same inputs as another "
             "row: scores of held-out rows hold for new rows that repeat rows of the fit as often; "
-            f"{remedy}.",
-            UserWarning,
-            stacklevel=5,
+            f"{remedy}."
         )
     return None
 
 
-def without_copies(rows: TrainingSample, labels: NDArray | None, is_matrix: bool) -> TrainingSample:
-    """The sample with copies merged into weights; the last column of a kernel matrix is a place."""
-    X = rows.X[:, :-1] if is_matrix else rows.X
-    found = copies_in(X, rows.target, [rows.offset], labels, None if is_matrix else REMEDY)
-    if found is None:
-        return rows
-    return replace(rows.taken(found.first), weights=found.weights(rows.weights))
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=6)
 
 
 def row_numbers(X: Any) -> NDArray[np.uint64]:
@@ -160,21 +158,30 @@ def _are_many(twin: NDArray[np.bool_], labels: NDArray | None) -> bool:
 
 
 def _by_chance(X: Any, numbers: NDArray[np.uint64], targets: NDArray | None = None) -> bool:
-    """True if equal rows may be due to chance: half of the columns do not tell rows apart.
+    """True if equal rows may be due to chance: rows alike in half of the columns often differ.
 
-    The half that has the most values is examined, of rows that differ in some column. A single
-    column cannot show it.
+    The half is every second column, in the order of the numbers of their values; with targets both
+    halves must tell rows apart, as one may follow from the other. A single column shows nothing,
+    but for a table given several times: then all counts of equal rows have a common divisor.
     """
-    some = np.sort(np.unique(numbers, return_index=True)[1])[:_EXAMINED]
-    columns = [values for _, values in _columns(rows_of(X, some))]
-    columns += [] if targets is None else [_hashed(values) for values in targets[some].T]
+    _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    if targets is not None and np.gcd.reduce(counts) > 1:
+        return len(counts) < _LEAST_ROWS
+    some = np.sort(np.argsort(first)[:_EXAMINED])
+    first, counts = first[some], counts[some]
+    columns = [values for _, values in _columns(rows_of(X, first))]
+    columns += [] if targets is None else [_hashed(values) for values in targets[first].T]
     if len(columns) < 2:
         return True
     columns.sort(key=lambda values: -len(np.unique(values)))
-    half = np.zeros(len(some), dtype=np.uint64)
-    for place, values in enumerate(columns[: len(columns) // 2]):
-        half += values * _factor(place)
-    return bool(np.mean(_have_twins(half)) > _BY_CHANCE)
+    repeated = counts > 1
+    halves = [columns[::2], columns[1::2]][: 1 if targets is None else 2]
+    for half in halves:
+        own = sum(values * _factor(place) for place, values in enumerate(half))
+        alike = _have_twins(np.asarray(own))[repeated]
+        if np.average(alike, weights=counts[repeated]) > _BY_CHANCE:
+            return True
+    return False
 
 
 def _columns(X: Any) -> Iterator[tuple[int, NDArray[np.uint64]]]:
