@@ -514,3 +514,16 @@ def test_a_rival_that_takes_longer_than_all_the_rest_says_so(monkeypatch):
     data = Dataset("noise", "regression", rng.normal(size=(60, 2)), rng.normal(size=60))
     found = compare.compare(data, compare.Plan(methods=("linear", "lightgbm")))
     assert "LightGBM took 1 s, longer than all before it" in found.notes[-1]
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_copies_of_rows_are_left_out_before_a_split(task):
+    once = toy(task)
+    once = Dataset("toy", task, once.X, once.y)
+    twice = Dataset("toy", task, np.concatenate([once.X] * 2), np.tile(once.y, 2))
+    plan = compare.Plan(("linear", "exact"), n_jobs=1)
+    wanted, result = compare.compare(once, plan), compare.compare(twice, plan)
+    assert [r["score"] for r in result.records] == [r["score"] for r in wanted.records]
+    assert result.notes == [
+        "120 of 240 rows are left out: copies of others, which tests would have seen."
+    ]

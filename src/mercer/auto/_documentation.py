@@ -74,7 +74,8 @@ AUTOMATIC = SHARED | entries(
     ValueError, TypeError
         At ``fit``, if the data or a setting are invalid.
     UserWarning
-        If ``fit`` was interrupted before a model of all rows was fitted; without ``time``, if
+        If ``fit`` was interrupted before a model of all rows was fitted; if rows are copies of
+        others, which count as weights, or share their inputs with others; without ``time``, if
         rows that are later by a date column have at least 1.25 times the squared error where no row
         of their time is fitted.
     """

@@ -139,7 +139,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         y : array or data frame of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0, in the search, the fit and the calibration. A row of weight 0 is
-            left out. Only the ratios of the weights matter.
+            left out. Only the ratios of the weights matter. Copies of rows are merged into weights.
         groups : array of shape (n_samples,), default=None
             Group label per row, such as a patient; two groups or more. Held-out rows are whole
             groups: settings, scores, intervals and probabilities are then for groups that the fit
@@ -442,7 +442,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             Labels of any type that sorts, or 0 and 1 for each of several labels.
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0, in the search, the fit and the calibration. A row of weight 0 is
-            left out. Only the ratios of the weights matter.
+            left out. Only the ratios of the weights matter. Copies of rows are merged into weights.
         groups : array of shape (n_samples,), default=None
             Group label per row, such as a patient; two groups or more. Held-out rows are whole
             groups: settings, scores, intervals and probabilities are then for groups that the fit

@@ -24,6 +24,8 @@ from mercer.compare.selection import Choice, Selection
 from mercer.datasets.base import Dataset, Split
 from mercer.estimators.plan import FitPlan, fit_planned
 from mercer.preparation import TablePreparer
+from mercer.preparation.frames import frame_of
+from mercer.preparation.repeats import copies_in
 
 __all__ = ["Comparison", "Plan", "compare"]
 
@@ -120,6 +122,7 @@ def compare(
     >>> binning < linear
     True
     """
+    data, told = _without_copies(data)
     parts = data.split(random_state=plan.seed)
     n = parts.X_train.shape[0]
     if n < _FEWEST_ROWS:
@@ -127,6 +130,7 @@ def compare(
     if plan.n_jobs is None and n <= _FEW_ROWS:
         plan = replace(plan, n_jobs=1)
     methods, notes = _feasible(plan, n)
+    notes = told + notes
     work = _Work([*methods, *plan.contenders()], plan, parts, on_progress)
     done = []
     with threadpool_limits(n_threads(plan.n_jobs)):
@@ -135,6 +139,18 @@ def compare(
             on_record(record)
     on_progress(1.0, "done")
     return Comparison(done, notes)
+
+
+def _without_copies(data: Dataset) -> tuple[Dataset, list[str]]:
+    """The data with every row once, and a sentence if copies are left out."""
+    frame = frame_of(data.X)
+    labels = data.y if data.task == "classification" and data.y.ndim == 1 else None
+    copies = copies_in(data.X if frame is None else frame, data.y, labels=labels, warns=False)
+    if copies is None:
+        return data, []
+    n, kept = data.n_train, len(copies.first)
+    note = f"{n - kept} of {n} rows are left out: copies of others, which tests would have seen."
+    return data.taken(copies.first), [note]
 
 
 def _records(

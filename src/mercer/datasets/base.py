@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,26 @@ class Dataset:
         sample = f", a sample of {self.stand_in_for}" if self.is_sample else ""
         n, d = self.shape
         return f"Dataset({self.name!r}, {self.task}, {n} rows, {d} features{test}{sample})"
+
+    def taken(self, rows: np.ndarray) -> Dataset:
+        """The set with some of the rows of `X`, by number; the official test part stays.
+
+        Parameters
+        ----------
+        rows : ndarray of int of shape (m,)
+
+        Returns
+        -------
+        Dataset
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import datasets
+        >>> datasets.load("letter").taken(np.arange(100)).n_train
+        100
+        """
+        return replace(self, X=_taken(self.X, rows), y=self.y[rows])
 
     def split(self, test_size: float = 0.25, random_state: int | None = 0) -> Split:
         """Training and test rows.

@@ -126,8 +126,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             Numbers for regression; labels of any type that sorts for classification. Several
             columns are outputs of a regression, or labels of 0 and 1 for KernelClassifier.
         sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice. Weights whose sum is
-            below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
+            Non-negative; at given settings a weight of two is the same as a row given twice, and
+            fits that choose settings merge copies of rows into weights. Weights whose sum is below
+            their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
         offset : array of shape (n_samples,), default=None
             Known parts of the responses, which the model adds to its own: means of a forecast that
             it corrects, or with a log link logarithms of exposures, such as the days of which y
