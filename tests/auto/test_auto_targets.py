@@ -146,9 +146,9 @@ def test_requests_carry_weights_and_groups_through_a_search(monkeypatch):
     fits = []
     plain = AutoKernelRegressor._fit
 
-    def noted(self, X, y, goal):
+    def noted(self, rows, goal):
         fits.append((goal.weights, goal.groups))
-        plain(self, X, y, goal)
+        plain(self, rows, goal)
 
     monkeypatch.setattr(AutoKernelRegressor, "_fit", noted)
     beside = {"sample_weight": weights, "groups": groups}

@@ -74,6 +74,7 @@ def options() -> set[str]:
     commands = get_command(app).commands.values()
     known = {name for c in commands for p in c.params for name in p.opts} | {"--help"}
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "cpp").glob("*.py")]
+    scripts += (ROOT / "tests").glob("*.py")
     scripts += (ROOT / "studies").glob("src/**/*.py")
     for script in scripts:
         known.update(re.findall(r'"(--[a-z-]+)"', script.read_text(encoding="utf-8")))

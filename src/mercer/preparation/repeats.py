@@ -190,7 +190,7 @@ def _columns(X: Any) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         names = X.columns
         numeric = [X.schema[name].is_numeric() for name in names]
         for place in np.argsort(np.logical_not(numeric), kind="stable").tolist():
-            yield place, _hashed(X[names[place]].to_numpy())
+            yield place, _hashed(X.get_column(names[place]).to_numpy())
     elif is_sparse(X):
         yield from enumerate(_sparse_halves(X))
     elif X.ndim == 1:
