@@ -232,7 +232,8 @@ class Split:
             return _short(fitted), _short(held), names, names
         columns = self.columns()
         rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
-        fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
+        # Targets, kind and key are those of this split; so parts of equal settings are equal.
+        fitted, held = treated(preparer, columns[0], columns[1], y, *rows, self._once)
         inputs = np.array(list(map(str, columns[0].names)))[preparer.origins_]
         names = preparer.get_feature_names_out(columns[0].names)
         return _short(fitted), _short(held), names, inputs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,10 @@ from mercer.preparation.texts import Texts, has_long_texts, has_words, is_prose
 __all__ = [
     "LABELS",
     "LabelTreatment",
+    "Once",
     "SampledLabels",
     "Several",
+    "each_time",
     "fitted_part",
     "has_identities",
     "label_ways",
@@ -35,9 +38,17 @@ __all__ = [
     "with_labels_apart",
 ]
 
+# Calls a function, or returns what it returned for an equal key.
+Once: TypeAlias = Callable[[Hashable, Callable[[], Any]], Any]
+
 LABELS = ("codes", "numbers", "words", "plain")  # treatments
 
 _FOLDS = 5  # of the rows, whose codes are computed without their own targets
+
+
+def each_time(key: Hashable, make: Callable[[], Any]) -> Any:
+    """Call a function: nothing is kept."""
+    return make()
 
 
 @dataclass(frozen=True)
@@ -117,29 +128,39 @@ def label_ways(parts: list[Any], is_sample: bool) -> list[str]:
 
 
 def fitted_part(
-    labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None, how: LabelTreatment
+    labels: Labels,
+    y: Any,
+    weights: NDArray | None,
+    groups: NDArray | None,
+    how: LabelTreatment,
+    once: Once = each_time,
 ) -> tuple[Any, NDArray]:
-    """The part that treats a column of labels, and the columns of its rows."""
+    """The part that treats a column of labels, and the columns of its rows.
+
+    ``once`` keeps what other treatments of the same labels, targets, weights and key share.
+    """
     if isinstance(labels, SampledLabels) and not is_prose(labels.whole):
         beside = labels.y, labels.weights, labels.groups
         part, made = fitted_part(labels.whole, *beside, how)
         labels.made.append(made)
         return part, made[labels.rows]
-    found = [_of_labels(labels, y, weights, groups, how)]
+
+    def texts() -> tuple[Any, NDArray]:
+        return once("texts", lambda: _of_texts(labels, y, weights, groups, how))
+
+    is_plain = how.labels == "plain"
+    given = labels, y, weights, groups, how, texts
+    found = [once(("labels", is_plain, how.max_labels), lambda: _of_labels(*given))]
     if how.labels != "codes":
-        quantities = Quantities(Numbers(how.numbers, how.indicators))
-        columns = quantities.fit_transform(labels, quantile_rows(how.key, len(labels.codes)))
-        if columns is not None:
-            found.append((quantities, columns))
+        which = "quantities", how.numbers, how.indicators
+        quantities = once(which, lambda: _of_quantities(labels, how))
+        if quantities is not None:
+            found.append(quantities)
     is_coded = isinstance(found[-1][0], (TargetCodes, Counts))
-    if how.labels == "words" and is_coded and has_long_texts(labels.texts):
-        texts = Texts()
-        columns = _of_texts(texts, labels, y, weights, groups, how)
-        if columns.shape[1]:
-            found.append((texts, columns))
+    if how.labels == "words" and is_coded and has_long_texts(labels.texts) and texts()[1].size:
+        found.append(texts())
     if how.identities and may_be_identities(labels, how.max_labels):
-        same = OneHot().fit(labels, least=2, most=MOST_IDENTITIES)
-        found.append((same, same.transform(labels)))
+        found.append(once("identities", lambda: _of_identities(labels)))
     if len(found) == 1:
         return found[0]
     return Several([part for part, _ in found]), np.hstack([columns for _, columns in found])
@@ -159,7 +180,12 @@ def may_be_identities(labels: Labels, max_labels: int) -> bool:
 
 
 def _of_labels(
-    labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None, how: LabelTreatment
+    labels: Labels,
+    y: Any,
+    weights: NDArray | None,
+    groups: NDArray | None,
+    how: LabelTreatment,
+    texts: Callable[[], tuple[Any, NDArray]],
 ) -> tuple[Any, NDArray]:
     """Indicators of few labels, columns of texts of which hardly two are equal, or else codes."""
     if len(np.unique(labels.codes)) <= how.max_labels + 1:
@@ -167,11 +193,8 @@ def _of_labels(
         if len(part.texts) <= how.max_labels:
             return part, part.transform(labels)
     is_text = how.labels != "plain" and is_prose(labels)
-    if is_text and (y is not None or has_words(labels)):
-        texts = Texts()
-        columns = _of_texts(texts, labels, y, weights, groups, how)
-        if y is None or columns.shape[1]:
-            return texts, columns
+    if is_text and (y is not None or has_words(labels)) and (y is None or texts()[1].size):
+        return texts()
     if y is None:
         counts = Counts().fit(labels)
         return counts, counts.transform(labels)
@@ -179,17 +202,28 @@ def _of_labels(
     return codes, codes.fit_transform(labels, *_targets(y, groups, how), weights)
 
 
+def _of_quantities(labels: Labels, how: LabelTreatment) -> tuple[Any, NDArray] | None:
+    """Numbers that are written in texts; None if most hold none."""
+    quantities = Quantities(Numbers(how.numbers, how.indicators))
+    columns = quantities.fit_transform(labels, quantile_rows(how.key, len(labels.codes)))
+    return None if columns is None else (quantities, columns)
+
+
+def _of_identities(labels: Labels) -> tuple[Any, NDArray]:
+    """A column for each label that repeats."""
+    same = OneHot().fit(labels, least=2, most=MOST_IDENTITIES)
+    return same, same.transform(labels)
+
+
 def _of_texts(
-    texts: Texts,
-    labels: Labels,
-    y: Any,
-    weights: NDArray | None,
-    groups: NDArray | None,
-    how: LabelTreatment,
-) -> NDArray:
+    labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None, how: LabelTreatment
+) -> tuple[Any, NDArray]:
+    """Columns of the words of texts."""
+    texts = Texts()
     if y is None:
-        return texts.fit_transform(labels, None, [], None, how.key)
-    return texts.fit_transform(labels, *_targets(y, groups, how), how.key, weights)
+        return texts, texts.fit_transform(labels, None, [], None, how.key)
+    columns = texts.fit_transform(labels, *_targets(y, groups, how), how.key, weights)
+    return texts, columns
 
 
 def _targets(

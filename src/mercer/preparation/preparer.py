@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,7 +34,9 @@ from mercer.preparation.frames import rows_of
 from mercer.preparation.label_parts import (
     LABELS,
     LabelTreatment,
+    Once,
     Several,
+    each_time,
     fitted_part,
     may_be_identities,
 )
@@ -252,7 +255,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None) -> Any:
         """Learn from and transform rows that are checked and all have a weight."""
         if y is not None and groups is None:  # copies share a fold, so that their codes are equal
-            copies = copies_in(X, y, warns=False)
+            copies = copies_in(X, np.asarray(y), warns=False)
             groups = None if copies is None else copies.number
         without = self._places_without()
         if sparse.issparse(X):
@@ -305,12 +308,14 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _transformed(self, X: Any) -> NDArray:
         return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
 
-    def _transform_columns(self, columns: TableColumns) -> NDArray:
-        """Transform columns that are read and checked."""
+    def _transform_columns(self, columns: TableColumns, once: Once = each_time) -> NDArray:
+        """Transform columns that are read and checked; ``once`` keeps what parts make of them."""
         pieces = [self.numbers_.transform(self._block(columns))]
         for place, part in self.parts_:
-            pieces.append(part.transform(self._of(columns, place, part)))
-        pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
+            values = self._of(columns, place, part)
+            for inner in part.parts if isinstance(part, Several) else [part]:
+                pieces.append(once(id(inner), partial(_with_part, inner, values))[1])
+        pieces += self._cycles(columns, once)
         return self._finished(np.column_stack(pieces), columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
@@ -385,13 +390,14 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         y: Any,
         weights: NDArray | None = None,
         groups: NDArray | None = None,
+        once: Once = each_time,
     ) -> NDArray:
         """Learn from and transform columns that are read and checked."""
         self.sparse_scaler_ = None
         reading = columns.reading()
         self.kinds_, self.formats_ = reading.kinds, reading.formats
         self._key = key_from(self.random_state)
-        out = np.column_stack(self._fit_pieces(columns, y, weights, groups))
+        out = np.column_stack(self._fit_pieces(columns, y, weights, groups, once))
         origins, without = self._all_origins(), self._places_without()
         wanted = np.flatnonzero(~np.isin(origins, without))
         self._kept_ = np.zeros(out.shape[1], dtype=bool)
@@ -406,13 +412,20 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     ) -> PreparedRows:
         """Learn from some rows; all of them are treated when they are read."""
         rows = sampled(X.shape[0], self.random_state)
-        beside = [None if v is None else np.asarray(v)[rows] for v in (y, weights, groups)]
-        self._fit_columns(read(X[rows], self._names()), *beside)
+        y, weights, groups = (
+            None if v is None else np.asarray(v)[rows] for v in (y, weights, groups)
+        )
+        self._fit_columns(read(X[rows], self._names()), y, weights, groups)
         self._warn_of_left_out()
         return by_pieces(X, self._transformed)
 
     def _fit_pieces(
-        self, columns: TableColumns, y: Any, weights: NDArray | None, groups: NDArray | None
+        self,
+        columns: TableColumns,
+        y: Any,
+        weights: NDArray | None,
+        groups: NDArray | None,
+        once: Once,
     ) -> list[NDArray]:
         few = few_integers(columns.places, columns.numbers, self.max_integers)
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
@@ -432,11 +445,17 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             *(bool(self.identities), self._key),
         )
         for place, labels in columns.labels.items():
-            part, piece = fitted_part(labels, y, weights, groups, how)
+            own = _of_place(once, place)
+            part, piece = fitted_part(labels, y, weights, groups, how, own)
             self.parts_.append((place, part))
             pieces.append(piece)
-        pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
+        pieces += self._cycles(columns, once)
         return pieces
+
+    def _cycles(self, columns: TableColumns, once: Once) -> list[NDArray]:
+        """Parts of the year and the week of the dates."""
+        dates = {place: columns.dates[place] for place in self._places("date")}
+        return [once(("cycles", place), partial(cycles, each)) for place, each in dates.items()]
 
     def _check_identities(self, columns: TableColumns, n_values: int) -> None:
         """Raise a MemoryError without room for columns of numbers and labels that repeat."""
@@ -559,6 +578,16 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return np.ascontiguousarray(out if self._kept_.all() else out[:, self._kept_], dtype=dtype)
 
 
+def _with_part(part: Any, values: Any) -> tuple[Any, NDArray]:
+    """The part, whose id names no other object while it is there, and the columns it makes."""
+    return part, part.transform(values)
+
+
+def _of_place(once: Once, place: int) -> Once:
+    """Results for one column of the table."""
+    return lambda key, make: once((place, key), make)
+
+
 def treated(
     preparer: TablePreparer,
     fitted: TableColumns,
@@ -566,11 +595,14 @@ def treated(
     y: Any,
     weights: NDArray | None = None,
     groups: NDArray | None = None,
+    once: Once = each_time,
 ) -> tuple[NDArray, NDArray]:
     """Columns of the rows that a preparer is fitted to, and of others, as it treats them.
 
-    They are read and checked already: the same columns may be treated in several ways.
+    They are read and checked already: the same columns may be treated in several ways, by preparers
+    of the same targets and key, which share what ``once`` keeps.
     """
     preparer._forget()
     preparer.n_features_in_ = len(fitted.names)
-    return preparer._fit_columns(fitted, y, weights, groups), preparer._transform_columns(others)
+    out = preparer._fit_columns(fitted, y, weights, groups, once)
+    return out, preparer._transform_columns(others, lambda key, make: once(("others", key), make))
