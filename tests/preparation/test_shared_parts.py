@@ -22,7 +22,7 @@ SETTINGS = [
 @pytest.fixture(scope="module")
 def columns():
     rng = np.random.default_rng(0)
-    words = np.array("red blue old new small large house flat street river".split())
+    words = np.array(["red", "blue", "old", "new", "small", "large", "house", "flat", "river"])
     frame = pd.DataFrame(
         {
             "x": rng.normal(size=2 * N),
