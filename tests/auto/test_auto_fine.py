@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mercer import AutoKernelRegressor
+from mercer import AutoKernelClassifier, AutoKernelRegressor
 from mercer.auto.fine import closer, fine_rows, other_views
 from mercer.auto.leading import Record
 from mercer.auto.trials import Settings, machine_responses
@@ -159,3 +159,22 @@ def test_more_rows_never_make_a_model_without_noise_worse(function, d):
                     of_grid.append(np.mean((found[:, 0] + y[:n].mean() - y_test) ** 2))
         # Errors below a thousandth of the deviation count as none.
         assert np.sqrt(error) <= max(1.03 * np.sqrt(min(of_grid)), 1e-3 * y.std())
+
+
+def stages(model):
+    return set(model.search_results_["stage"].tolist())
+
+
+def test_classes_without_an_error_get_no_trials_of_small_errors(monkeypatch):
+    """Classes of wide gaps, and of gaps that some rows lie within."""
+    monkeypatch.setattr(TUNING, "left_out_inputs", 0)
+    monkeypatch.setattr(TUNING, "fine_error", 1.0)
+    X = np.random.default_rng(0).normal(size=(1100, 2))
+    apart = X[np.abs(X[:, 0]) > 0.8]
+    X = np.concatenate([apart, apart + [0, 0.1], apart + [0, 0.3]])[:1100]
+    y = X[:, 0] > 0
+    clear = AutoKernelClassifier(random_state=0).fit(X, y)
+    y[::50] = ~y[::50]
+    unclear = AutoKernelClassifier(random_state=0).fit(X, y)
+    assert stages(clear).isdisjoint({"views", "fine"})
+    assert {"views", "fine"} <= stages(unclear)

@@ -133,7 +133,8 @@ def on_all_rows(search: Search, n_inputs: int) -> None:
     if best is None or best.stage != search.stage.name or search.is_late():
         return
     if len(search.parts) == 1 and search.relative_error() <= TUNING.fine_error:
-        _where_errors_are_small(search)
+        if not _is_learned(search):
+            _where_errors_are_small(search)
         return
     if not search.is_thin:
         return
@@ -146,6 +147,19 @@ def on_all_rows(search: Search, n_inputs: int) -> None:
             _where_rows_are_dense(search, [best, *_of_other_scales(search, best)])
     elif best.settings.kernel == "laplacian":
         _where_rows_are_dense(search, [best])
+
+
+def _is_learned(search: Search) -> bool:
+    """True of classes where all held-out rows together err less than one row of response 0.
+
+    Held-out rows show no gain then. On ten such tables of 120 the trials of small errors took half
+    of the search, and the log loss of new rows fell by at most .0014.
+    """
+    choice = search.choice
+    if choice is None or search.goal.kind != "classes":
+        return False
+    squares, _ = search.goal.losses(choice.responses, choice.rows, choice.record.settings.transform)
+    return bool(np.sum(squares) < 1.0)
 
 
 def _of_other_scales(search: Search, best: Record) -> list[Record]:
