@@ -9,6 +9,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
 from mercer.auto.rungs import beyond_ends
 from mercer.auto.trials import Settings
+from mercer.preparation import TablePreparer
 
 
 def smooth_rows(n, noise, seed):
@@ -145,3 +146,22 @@ def test_probabilities_are_those_of_the_delivered_size():
     covered = model.predict_set(X[n:], 0.95)[np.arange(5000), y[n:].astype(int)]
     assert abs(covered.mean() - 0.95) < 0.03
     assert abs(model.score(X[n:], y[n:]) - model.validation_score_) < 0.02
+
+
+@pytest.mark.usefixtures("few_treatments")
+@pytest.mark.parametrize("has_logs", [False, True])
+def test_rows_that_were_treated_to_be_left_out_are_not_treated_again(has_logs, monkeypatch, rng):
+    X, fits = rng.normal(size=(1100, 3)), []
+    y = np.exp(2 * X[:, 0]) if has_logs else X[:, 0] + 0.1 * rng.normal(size=1100)
+    plain = TablePreparer.fit_transform
+
+    def noted(self, X, *given):
+        fits.append(X.shape[0])
+        return plain(self, X, *given)
+
+    monkeypatch.setattr(TablePreparer, "fit_transform", noted)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert model.n_validation_rows_ == 1100
+    assert fits.count(1100) == 2  # to see kinds of columns, and here
+    weighted = AutoKernelRegressor(random_state=0).fit(X, y, np.linspace(1, 1 + 1e-12, 1100))
+    np.testing.assert_allclose(model.predict(X), weighted.predict(X), rtol=1e-5, atol=1e-5)

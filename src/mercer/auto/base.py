@@ -228,7 +228,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 told = (*deadline, *monitor.relays())
                 model = self.best_estimator_
                 given = search.goal, None, shared, told, recipe.known, stages, key
-                found = fit_rows(model, X, y, *given)
+                found = fit_rows(model, X, y, *given, next(iter(recipe.treated), None))
                 if not search.goal.has_rule:  # else rows held out are not those of its rule
                     self._measured(search, form, found, tol)
                 if shared is not None and shared.responses is not None:

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from mercer import kernels
 from mercer._runtime.rows import PreparedRows
-from mercer.auto.fits import STEPS, Fit, fit_rows
+from mercer.auto.fits import STEPS, Fit, TreatedRows, fit_rows
 from mercer.auto.holdout import (
     final_splits,
     final_tol,
@@ -64,6 +64,8 @@ class PipelineBuilder:
     # kernel.
     known: KnownScales = field(default_factory=dict)
     log_odds_loss: str = "logistic"  # whose responses are log odds of the classes
+    # All rows, if each was left out in turn, as the last fit treats them; at most one entry.
+    treated: list[TreatedRows] = field(default_factory=list)
 
     def tol(self, search: Search, form: FinalModel, n: int | None = None) -> float:
         """Relative residual at which the final fit ends, by the held-out errors of the search.
@@ -274,8 +276,12 @@ class PipelineBuilder:
         """Responses of the exact machine to each row left out in turn, in scales of all rows."""
         goal, settings = search.goal, search.settings
         pipeline = self.pipeline(settings, len(y), None, TUNING.tol[self.target])
+        target = self._target(search, y)
         fit = Fit(scaler_weights=goal.weights, known_scales=self.known)
-        Z = fit.treated(pipeline, X, self._target(search, y))
+        Z = fit.treated(pipeline, X, target)
+        if goal.weights is None and goal.groups is None:  # which the last fit gives the preparer
+            steps = pipeline["preparer"], pipeline["scaler"]
+            self.treated.append(TreatedRows(*steps, target, Z))
         if sparse.issparse(Z):
             return None
         Z = Z.together() if isinstance(Z, PreparedRows) else Z

@@ -21,11 +21,21 @@ from mercer.estimators.left_out_scales import LeftOutScaler, scales_by_name
 from mercer.estimators.plan import FitPlan, HeldOut, fit_planned
 from mercer.preparation import TablePreparer, rows_of
 
-__all__ = ["STEPS", "Fit", "fit_rows"]
+__all__ = ["STEPS", "Fit", "TreatedRows", "fit_rows"]
 
 STEPS = ("preparer", "scaler", "model")
 
 _UNCALIBRATED = FitPlan(calibrates=False)  # held-out rows calibrate the model
+
+
+@dataclass(frozen=True)
+class TreatedRows:
+    """Rows (n, d) that a preparer and a scaler, fitted to them and their targets, give."""
+
+    preparer: TablePreparer
+    scaler: Any
+    y: NDArray  # (n,)
+    rows: Any
 
 
 @dataclass
@@ -41,6 +51,7 @@ class Fit:
     stages: Landmarks | None = None  # of the machine, if it is fitted in several
     key: int = 0  # seed of the rows of stages
     offset: NDArray[np.float64] | None = None  # (n,), of the machine
+    known: TreatedRows | None = None  # of all rows, by steps of the same settings and weights
     # Rows that the stages hold out, and the responses (h, k) to them.
     held: tuple[NDArray[np.int64], NDArray[np.float64]] | None = field(default=None, init=False)
     # Of a mean: a fitted preparer and its rows, for a next pipeline that begins with an equal one.
@@ -76,6 +87,10 @@ class Fit:
 
     def treated(self, pipeline: Pipeline, X: Any, y: NDArray) -> Any:
         """Fit the preparer and the scaler of a pipeline; return their rows."""
+        if self.known is not None and np.array_equal(self.known.y, y):
+            pipeline.steps[0] = "preparer", self.known.preparer
+            pipeline.steps[1] = "scaler", self.known.scaler
+            return self.known.rows
         preparer, scaler = pipeline["preparer"], pipeline["scaler"]
         if self._preparer is not None and self._preparer.get_params() == preparer.get_params():
             pipeline.steps[0] = "preparer", deepcopy(self._preparer)
@@ -109,11 +124,13 @@ def fit_rows(
     known_scales: KnownScales | None = None,
     stages: Landmarks | None = None,
     key: int = 0,
+    treated: TreatedRows | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Fit an estimator of pipelines to all rows or some, by their weights and groups.
 
     Scales are not learned from rows that the first solution of the machine must not know. Returns
-    the rows that stages hold out and the responses to them, (h,) and (h, k), or None.
+    the rows that stages hold out and the responses to them, (h,) and (h, k), or None. ``treated``
+    are the rows by fitted steps of the estimator, if they are known.
     """
     weights, groups, offset = goal.weights, goal.groups, goal.offset
     if rows is not None:
@@ -125,6 +142,6 @@ def fit_rows(
         of_scaler[first_without.rows] = 0.0
     plan = replace(_UNCALIBRATED, first_without=first_without)
     known = known_scales or {}
-    fit = Fit(weights, of_scaler, groups, plan, callbacks, known, stages, key, offset)
+    fit = Fit(weights, of_scaler, groups, plan, callbacks, known, stages, key, offset, treated)
     fit(estimator, X, y)
     return fit.held
