@@ -171,7 +171,7 @@ def test_classes_without_an_error_get_no_trials_of_small_errors(monkeypatch):
     monkeypatch.setattr(TUNING, "fine_error", 1.0)
     X = np.random.default_rng(0).normal(size=(1100, 2))
     apart = X[np.abs(X[:, 0]) > 0.8]
-    X = np.concatenate([apart, apart + [0, 0.1], apart + [0, 0.3]])[:1100]
+    X = np.concatenate([apart + np.array([0, shift]) for shift in (0, 0.1, 0.3)])[:1100]
     y = X[:, 0] > 0
     clear = AutoKernelClassifier(random_state=0).fit(X, y)
     y[::50] = ~y[::50]
