@@ -34,6 +34,7 @@ from mercer.estimators.selection import (
     split_key,
 )
 from mercer.estimators.state import check_path
+from mercer.kernels.groups import OfVarying
 from mercer.losses import Loss
 from mercer.maps.members import Endless
 from mercer.penalties import Penalty
@@ -145,8 +146,7 @@ class KernelMachine(FeatureModel):
             self._forget()
             self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(self.scale)
             scaled = rows.scaled(self.scaler_)
-            if self.gamma_path is None:
-                map_ = scaled.with_resolved_gamma(map_)
+            map_ = self._with_kernel_of(scaled, map_)
             self._check_direct(map_, len(rows))
             if criterion is not None:
                 map_ = self._chosen_by(criterion, map_, scaled)
@@ -156,6 +156,18 @@ class KernelMachine(FeatureModel):
             self.feature_map_, self._settings_, self._width_ = map_, settings, rows.X.shape[1:]
         self.device_ = device_of(design, self.device)
         return design, start, thetas
+
+    def _with_kernel_of(self, rows: TrainingSample, map_: maps.FeatureMap) -> maps.FeatureMap:
+        """The map with its kernel for scaled rows; a path of gammas states that one later."""
+        if self.gamma_path is None:
+            return rows.with_resolved_gamma(map_)
+        if not map_.draws_inputs:
+            return map_
+        stated = map_.stated_kernel()
+        kernel = rows.with_resolved_gamma(map_).stated_kernel()
+        if isinstance(kernel, OfVarying):
+            stated = kernel.with_gamma(stated.gamma)
+        return map_.state_kernel(stated)
 
     def _last_design(self, rows: TrainingSample, settings: str) -> Design | None:
         """The design by scaler and map of the last fit, if a warm start keeps both."""

@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import solvers
-from mercer._runtime.arrays import Matrix, check_memory
+from mercer._runtime.arrays import Matrix, check_memory, row_chunks
 from mercer._runtime.moments import Moments
-from mercer._runtime.rows import Data, PreparedRows, is_large, is_sparse, selected
+from mercer._runtime.rows import (
+    Data,
+    PreparedRows,
+    bytes_per_row,
+    is_large,
+    is_sparse,
+    selected,
+)
 from mercer.designs import Design
+from mercer.kernels import Kernel, Stationary
 from mercer.losses import Loss
 from mercer.losses.offset import Offset
 from mercer.maps import ExactKernel, FeatureMap
@@ -30,6 +38,8 @@ __all__ = [
     "TrainingSample",
     "checked_scaler",
     "fit_scaler",
+    "resolved",
+    "varying_columns",
     "with_resolved_gamma",
 ]
 
@@ -37,6 +47,7 @@ Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
 
 _LEAST_VARIANCE = 1e-290  # float64 loses digits of smaller squares
 _ROUNDING = 1e-12  # of the mean of a column: differences below it are rounding
+_FIRST_ROWS = 256  # in which nearly every column that varies has two values
 _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 
@@ -260,4 +271,48 @@ def with_resolved_gamma(map_: FeatureMap, X: Data, weights: NDArray | None) -> F
     kernel = map_.stated_kernel()
     if kernel is None:
         return map_
-    return map_.state_kernel(kernel.resolve(X, sample_weight=weights))
+
+    def resolve(kernel: Kernel) -> Kernel:
+        return kernel.resolve(X, sample_weight=weights)
+
+    return map_.state_kernel(resolved(map_, varying_columns(X), X.shape[-1], resolve))
+
+
+def resolved(
+    map_: FeatureMap,
+    varies: NDArray[np.int64] | None,
+    n_inputs: int,
+    resolve: Callable[[Any], Kernel],
+) -> Kernel:
+    """The kernel of a map with gamma in numbers, which constant columns do not change.
+
+    ``varies`` are the other columns, None for all. Of a map that draws random numbers for every
+    input, the kernel is one of these columns alone.
+    """
+    kernel = map_.stated_kernel()
+    if varies is None:
+        return resolve(kernel)
+    of_these = kernel.of_varying(varies, n_inputs)
+    if map_.draws_inputs:
+        return resolve(of_these)
+    if isinstance(kernel, Stationary) and isinstance(kernel.gamma, str):
+        return kernel.with_gamma(resolve(of_these).gamma)
+    return resolve(kernel)
+
+
+def varying_columns(X: Data) -> NDArray[np.int64] | None:
+    """Columns of more than one value, None if all or none have."""
+    if X.ndim == 1:  # texts
+        return None
+    n, d = X.shape
+    first, columns = X[:1], np.arange(d)
+    first = (first.toarray() if is_sparse(first) else first)[0]
+    parts = [slice(0, min(n, _FIRST_ROWS)), *row_chunks(n, bytes_per_row(X))]
+    for rows in parts:
+        if not len(columns):  # nearly always after the first ones
+            return None
+        part = X[rows]
+        if is_sparse(part):
+            part = np.stack([part.min(axis=0).toarray(), part.max(axis=0).toarray()]).reshape(2, d)
+        columns = columns[(part[:, columns] == first[columns]).all(axis=0)]
+    return None if len(columns) in (0, d) else np.setdiff1d(np.arange(d), columns)

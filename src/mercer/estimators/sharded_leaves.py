@@ -80,7 +80,10 @@ class ShardedLeaves:
         """The map with a ``gamma`` in numbers for the scaled rows."""
         kernel: Any = map_.stated_kernel()
         if isinstance(getattr(kernel, "gamma", None), str) and kernel.gamma == "scale":
-            return map_.state_kernel(kernel.scaled_to(summed(self.shards, moments_of)))
+            moments = summed(self.shards, moments_of)
+            varies = moments.varying
+            own = moments if varies is None else moments.among(varies)
+            return map_.state_kernel(kernel.scaled_to(own))
         return with_resolved_gamma(map_, self.X.prepared(None), self.rows.weights)
 
     def forest(self, map_: Any, loss: Loss, alphas: Sequence[float], how: dict[str, Any]) -> Forest:
