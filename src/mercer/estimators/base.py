@@ -27,6 +27,8 @@ from mercer._runtime.validation import (
     float_type,
     is_plain,
     plus_offset,
+    recorded,
+    require_offset,
 )
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
@@ -126,7 +128,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         sample_weight : array of shape (n_samples,), default=None
             Non-negative; a weight of two is the same as a row given twice. Weights whose sum is
             below their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
-        offset : array of shape (n_samples,), default=None
+        offset : array of shape (n_samples,) or float, default=None
             Known parts of the responses, which the model adds to its own: means of a forecast that
             it corrects, or with a log link logarithms of exposures, such as the days of which y
             counts events. Losses with a log link and, of two classes, "logistic" take it in
@@ -137,7 +139,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        return self._fit_planned(X, y, sample_weight, FitPlan(), offset)
+        with recorded(self, offset):
+            return self._fit_planned(X, y, sample_weight, FitPlan(), offset)
 
     @with_callbacks
     def _fit_planned(
@@ -284,7 +287,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _responses_with(self, X: Any, offset: Any) -> NDArray:
         """Responses to every row, and its offset."""
-        return plus_offset(self._responses(X), offset)
+        responses = self._responses(X)  # first: it refuses an unfitted model
+        require_offset(self, offset)
+        return plus_offset(responses, offset)
 
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k), where the rows are."""
@@ -355,6 +360,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
         State(self).instance("_loss_", Loss)
+        if "_has_offset_" in vars(self):
+            State(self).flag("_has_offset_")
 
 
 @contextmanager
