@@ -351,3 +351,24 @@ def test_dask_models_take_no_batches():
 )
 def test_conventions_of_models_with_partial_fit(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("feature_map", ["fourier", "linear"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_were_never_put_in_are_refused_and_change_nothing(feature_map, dtype):
+    rng = np.random.default_rng(0)
+    X, settings = rng.normal(size=(400, 4)).astype(dtype), {"random_state": 0}
+    y = (X[:, 0] + 100).astype(dtype)
+    if feature_map == "fourier":
+        settings["n_components"] = 100
+    model = KernelRegressor(feature_map, **settings).partial_fit(X, y)
+    before = model.predict(X)
+    for n_foreign in (3, 40):
+        foreign = rng.normal(size=(n_foreign, 4)).astype(dtype)
+        with pytest.raises(ValueError, match=r"must be those of rows that partial_fit has taken; "):
+            model.forget(foreign, 100 - foreign[:, 0])
+        np.testing.assert_array_equal(model.predict(X), before)
+    model.forget(X[50:], y[50:])
+    rest = KernelRegressor(feature_map, **settings).partial_fit(X, y).forget(X[:50], y[:50])
+    assert rest.forget(X[100:], y[100:])._sums_.n_rows == 50
+    assert model._sums_.n_rows == 50

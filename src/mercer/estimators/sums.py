@@ -34,6 +34,10 @@ __all__ = ["InBatches", "OfBatches", "RowSums"]
 _COPIES = 3.0  # matrices of the side of the sums in memory while some are added or solved
 _ROUNDING = 1e-9  # largest rounding of a sum, relative to it, after all its rows have left
 
+# Largest negative square of a combination of features of no rows, relative to the squares of all
+# rows: features in float32 that come and go differ by about a tenth of it.
+_NEGATIVE = 1e-6
+
 
 @dataclass(frozen=True)
 class RowSums:
@@ -108,12 +112,22 @@ class RowSums:
                 f"{self.n_rows} of weight {self.weight:g}; got {other.n_rows} of weight "
                 f"{other.weight:g}: begin anew with sklearn.base.clone to be without any."
             )
-        if np.any(np.diagonal(left.products) < -_ROUNDING * np.diagonal(self.products)):
+        if not left._are_sums(np.diagonal(self.products)):
             raise ValueError(
-                "X, y and sample_weight must be those of rows that partial_fit has taken; some of "
-                "these rows are larger than all rows in the sums."
+                "X, y and sample_weight must be those of rows that partial_fit has taken; without "
+                f"these {other.n_rows} rows the sums are those of no rows."
             )
         return left
+
+    def _are_sums(self, before: NDArray[np.float64]) -> bool:
+        """Whether some rows have these sums: no combination of their numbers has negative squares.
+
+        Rounding is relative to the squares ``before`` some rows have left.
+        """
+        scale = np.sqrt(np.where(before > 0, before, 1.0))
+        matrix = self.products / scale / scale[:, None]
+        matrix[np.diag_indices(len(matrix))] += _NEGATIVE
+        return Factor(matrix, overwrite=True, eigenvectors=False).regular
 
     @property
     def weight(self) -> float:
@@ -272,8 +286,8 @@ class InBatches(FeatureModel):
         Raises
         ------
         ValueError
-            If the model has no sums, the data are invalid, or the rows have as many rows or as much
-            weight as all rows in the sums.
+            If the model has no sums, the data are invalid, the rows have as many rows or as much
+            weight as all rows in the sums, or no rows have the sums that are left.
 
         Examples
         --------
