@@ -160,12 +160,16 @@ class Preprocessing:
 
     @classmethod
     def fitted(
-        cls, map_: FeatureMap, rows: TrainingSample, scale: bool
+        cls, map_: FeatureMap, rows: TrainingSample, scale: bool, are_all: bool = True
     ) -> tuple[Preprocessing, Matrix]:
-        """Scaler and map fitted to the rows, and the scaled rows."""
+        """Scaler and map fitted to the rows, and the scaled rows.
+
+        Columns that are constant in rows that ``are_all`` of a fit have no part in the kernel.
+        """
         scaler = fit_scaler(rows.X, rows.weights, scale)
         scaled = cls(scaler).scaled(rows.X)
-        return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled
+        map_ = with_resolved_gamma(map_, scaled, rows.weights, are_all)
+        return cls(scaler, map_.fit(scaled)), scaled
 
     def scaled(self, X: Data) -> Matrix:
         """All the rows scaled; a MemoryError if a copy of many rows would not fit."""
@@ -266,8 +270,13 @@ def _scale_small(scaler: StandardScaler, X: NDArray, weights: NDArray | None) ->
             scaler.scale_[j] = largest * np.sqrt(share)
 
 
-def with_resolved_gamma(map_: FeatureMap, X: Data, weights: NDArray | None) -> FeatureMap:
-    """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
+def with_resolved_gamma(
+    map_: FeatureMap, X: Data, weights: NDArray | None, are_all: bool = True
+) -> FeatureMap:
+    """``map_`` with a kernel whose gamma is a number that takes the sample weights into account.
+
+    Columns that are constant in rows that ``are_all`` of a fit do not change it.
+    """
     kernel = map_.stated_kernel()
     if kernel is None:
         return map_
@@ -275,7 +284,8 @@ def with_resolved_gamma(map_: FeatureMap, X: Data, weights: NDArray | None) -> F
     def resolve(kernel: Kernel) -> Kernel:
         return kernel.resolve(X, sample_weight=weights)
 
-    return map_.state_kernel(resolved(map_, varying_columns(X), X.shape[-1], resolve))
+    varies = varying_columns(X) if are_all else None
+    return map_.state_kernel(resolved(map_, varies, X.shape[-1], resolve))
 
 
 def resolved(

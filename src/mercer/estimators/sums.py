@@ -23,8 +23,9 @@ from mercer.designs import Binned, Dense, Design, Sparse
 from mercer.equations.factor import Factor
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.device import on_device
+from mercer.estimators.first_batch import fitted_to_first
 from mercer.estimators.inputs import MATRIX
-from mercer.estimators.preprocessing import Preprocessing, TrainingSample
+from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.state import check_map
 from mercer.estimators.targets import Target
 from mercer.maps import FeatureMap
@@ -233,7 +234,8 @@ class InBatches(FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows. The first batch determines scales, gamma and landmarks.
+            New rows. The first batch determines scales, gamma and landmarks: with fewer than 15
+            rows, fewer rows than landmarks, or a constant column, a warning names the remedy.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0; the default is 1.
@@ -334,7 +336,7 @@ class InBatches(FeatureModel):
             )
         with on_device("cpu"):
             if old is None:
-                prepared, scaled = Preprocessing.fitted(self._map_of_batches(), rows, self.scale)
+                prepared, scaled = fitted_to_first(self._map_of_batches(), rows, self.scale)
             else:
                 prepared, scaled = self._preprocessing, self._preprocessing.scaled(rows.X)
             map_ = prepared.feature_map
