@@ -205,7 +205,7 @@ class LocalKernelMachine(FeatureModel):
                 criterion,
                 scaled,
                 scaled.with_resolved_gamma(map_),
-                alphas[0],
+                alphas[0] if self.alpha is not None else _RIDGE / len(rows),
                 self.fit_intercept,
                 map_.fix_key(),
             )

@@ -230,7 +230,7 @@ class KernelMachine(FeatureModel):
         self, criterion: str, map_: maps.FeatureMap, rows: TrainingSample
     ) -> maps.FeatureMap:
         """The map at the best gammas by a criterion, whose alpha becomes ``alpha_``."""
-        alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
+        alpha = positive_number(self._resolve_penalty(float(len(rows))).alpha, "alpha")
         key = split_key(map_, self.random_state)
         map_, self.alpha_, values = choose_by(criterion, rows, map_, alpha, self.fit_intercept, key)
         self.__dict__.update(values)

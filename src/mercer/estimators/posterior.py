@@ -73,7 +73,10 @@ class Posteriors(FeatureModel):
             process with prior covariance ``s2 * k``, given targets with independent noise of
             variance ``s2 * alpha_ * sum(w) / w_i``; the weights w are 1 unless given. The prior
             variance s2 is estimated from the leave-one-out errors of the training targets. The
-            constant term counts as known.
+            constant term counts as known. Weights times c describe targets of weight one that are
+            c times as noisy beside a given ``alpha``: ``noise_std_`` grows by ``sqrt(c)``, and the
+            deviation of the function stays. Without ``alpha``, whose default falls with the sum
+            of the weights, ``noise_std_`` stays and the model is surer.
         return_cov : bool, default=False
             Whether to return also the covariance of new targets of weight one at all rows, with
             ``std**2`` on its diagonal. Noise is independent between rows: the covariance of the
