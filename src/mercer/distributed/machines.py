@@ -27,6 +27,7 @@ from mercer.engines.rows import RowsByNumber
 from mercer.engines.shards import Shard, gathered, moments_of, summed
 from mercer.estimators.preprocessing import (
     Preprocessing,
+    Scale,
     Scaler,
     TrainingSample,
     checked_scaler,
@@ -144,7 +145,7 @@ class ShardedRows:
         rows = RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
         return rows.prepared(None if self.scaler is None else self.scaler.transform)
 
-    def fit_scaler(self, scale: bool) -> Scaler:
+    def fit_scaler(self, scale: Scale) -> Scaler:
         """A scaler fitted to the rows, or None without ``scale``."""
         if self.sparse:
             return checked_scaler(self.given.max_abs_scaler(self.dtype), self.dtype, scale)

@@ -25,6 +25,7 @@ from mercer._runtime.validation import (
     counted,
     flag,
     float_type,
+    is_listed,
     is_plain,
     plus_offset,
     recorded,
@@ -34,7 +35,7 @@ from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import rows_of_fit
-from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample
+from mercer.estimators.preprocessing import Preprocessing, Scale, Scaler, TrainingSample
 from mercer.estimators.probabilities import calibrate
 from mercer.estimators.state import check_coefficients, check_map
 from mercer.estimators.targets import ClassTarget, Target
@@ -58,7 +59,7 @@ INTERRUPTED = "fit was interrupted; the model holds the last iterate"
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
 _OF_CLUSTERS = {"n_rebuilt_", "n_workers_"}  # what fits over many machines tell besides
-_FLAGS = {"fit_intercept", "polish", "posterior", "preconditioned", "scale", "warm_start"}
+_FLAGS = {"fit_intercept", "polish", "posterior", "preconditioned", "warm_start"}
 
 
 class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
@@ -71,7 +72,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     feature_map: str | FeatureMap
     kernel: Any
     fit_intercept: bool
-    scale: bool
+    scale: Scale
     feature_map_: FeatureMap
     scaler_: Scaler
     map_coef_: NDArray
@@ -188,6 +189,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         check_random_state(getattr(self, "random_state", None))
         for name in _FLAGS & self.get_params(deep=False).keys():
             flag(getattr(self, name), name)
+        if not is_listed(self.scale):
+            flag(self.scale, "scale")
 
     def _forget(self) -> None:
         """Remove the fitted attributes that could contradict the next fit's."""

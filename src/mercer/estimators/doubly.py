@@ -22,7 +22,7 @@ from mercer.estimators.classification import Classification
 from mercer.estimators.first_batch import fitted_to_first
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
-from mercer.estimators.preprocessing import Preprocessing, TrainingSample
+from mercer.estimators.preprocessing import Preprocessing, Scale, TrainingSample, scale_of
 from mercer.estimators.regression import Regression
 from mercer.estimators.targets import ClassTarget, NumericTarget, Target
 from mercer.losses import Loss
@@ -99,7 +99,7 @@ class StreamingMachine(FeatureModel):
     step_decay: float | None = None
     max_iter: int = 50
     fit_intercept: bool = True
-    scale: bool = True
+    scale: Scale = True
     n_jobs: int | None = None
     random_state: RandomStateLike = None
 
@@ -175,7 +175,7 @@ class StreamingMachine(FeatureModel):
             raise ValueError(
                 f"loss must be one of bounded curvature, for steps of a length; got {loss.name!r}."
             )
-        prepared, scaled = fitted(self._map(), rows, self.scale)
+        prepared, scaled = fitted(self._map(), rows, scale_of(self))
         self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map
         warn_of_rough_features(self.feature_map_, scaled)
         constant = np.zeros(rows.target.shape[1:])

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from mercer._runtime.arrays import Matrix
-from mercer.estimators.preprocessing import Preprocessing, TrainingSample, varying_columns
+from mercer.estimators.preprocessing import Preprocessing, Scale, TrainingSample, varying_columns
 from mercer.maps import FeatureMap, IdentityMap, Nystroem
 
 __all__ = ["fitted_to_first"]
@@ -18,7 +18,7 @@ _FEWEST = 15
 
 
 def fitted_to_first(
-    map_: FeatureMap, rows: TrainingSample, scale: bool
+    map_: FeatureMap, rows: TrainingSample, scale: Scale
 ) -> tuple[Preprocessing, Matrix]:
     """Scaler and map fitted to the first batch, and its scaled rows; warns of too few rows.
 
@@ -28,7 +28,7 @@ def fitted_to_first(
     prepared, scaled = Preprocessing.fitted(map_, rows, scale, are_all=False)
     if isinstance(map_, IdentityMap):  # scales concern the penalty alone
         return prepared, scaled
-    learns = (scale and not map_.takes_text) or isinstance(gamma, str)
+    learns = (bool(scale) and not map_.takes_text) or isinstance(gamma, str)
     chooses = isinstance(map_, Nystroem) and isinstance(map_.landmarks, str)
     if chooses and map_.n_components is None and n < map_.n_wanted:  # else the map warns of it
         _warn(

@@ -22,7 +22,7 @@ from mercer.estimators.inputs import MATRIX
 from mercer.estimators.plan import FitPlan, HeldOut
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
-from mercer.estimators.preprocessing import TrainingSample
+from mercer.estimators.preprocessing import Scale, TrainingSample, scale_of
 from mercer.estimators.selection import (
     CRITERIA,
     Interrupted,
@@ -72,7 +72,7 @@ class KernelMachine(FeatureModel):
     l1_ratio: float | None = None
     solver: str | solvers.Solver = "auto"
     fit_intercept: bool = True
-    scale: bool = True
+    scale: Scale = True
     tol: float = 1e-2
     max_iter: int = 1000
     n_jobs: int | None = None
@@ -144,7 +144,7 @@ class KernelMachine(FeatureModel):
         start = None if design is None else self._last_theta(rows)
         if design is None:
             self._forget()
-            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(self.scale)
+            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(scale_of(self))
             scaled = rows.scaled(self.scaler_)
             map_ = self._with_kernel_of(scaled, map_)
             self._check_direct(map_, len(rows))

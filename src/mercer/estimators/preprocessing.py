@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
@@ -14,6 +14,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import solvers
 from mercer._runtime.arrays import Matrix, check_memory, row_chunks
+from mercer._runtime.messages import shown
 from mercer._runtime.moments import Moments
 from mercer._runtime.rows import (
     Data,
@@ -23,6 +24,7 @@ from mercer._runtime.rows import (
     is_sparse,
     selected,
 )
+from mercer._runtime.validation import flag, is_listed
 from mercer.designs import Design
 from mercer.kernels import Kernel, Stationary
 from mercer.losses import Loss
@@ -34,16 +36,20 @@ from mercer.solvers.forms import with_function_norm
 
 __all__ = [
     "Preprocessing",
+    "Scale",
     "Scaler",
     "TrainingSample",
     "checked_scaler",
     "fit_scaler",
     "resolved",
+    "scale_of",
     "varying_columns",
     "with_resolved_gamma",
 ]
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
+Scale: TypeAlias = bool | Sequence[Sequence[int | str]]
+"""Whether inputs are scaled; groups of columns share one scale each."""
 
 _LEAST_VARIANCE = 1e-290  # float64 loses digits of smaller squares
 _ROUNDING = 1e-12  # of the mean of a column: differences below it are rounding
@@ -71,7 +77,7 @@ class TrainingSample:
         """The sum of the weights, the number of rows without them."""
         return float(len(self) if self.weights is None else np.sum(self.weights))
 
-    def fit_scaler(self, scale: bool) -> Scaler:
+    def fit_scaler(self, scale: Scale) -> Scaler:
         """``fit_scaler`` of the rows."""
         return fit_scaler(self.X, self.weights, scale)
 
@@ -160,7 +166,7 @@ class Preprocessing:
 
     @classmethod
     def fitted(
-        cls, map_: FeatureMap, rows: TrainingSample, scale: bool, are_all: bool = True
+        cls, map_: FeatureMap, rows: TrainingSample, scale: Scale, are_all: bool = True
     ) -> tuple[Preprocessing, Matrix]:
         """Scaler and map fitted to the rows, and the scaled rows.
 
@@ -219,7 +225,27 @@ class Preprocessing:
         return design
 
 
-def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
+def scale_of(model: Any) -> Scale:
+    """The setting ``scale`` of a model that has seen its rows, with positions for names."""
+    if not is_listed(model.scale):
+        return flag(model.scale, "scale")
+    names = [str(name) for name in vars(model).get("feature_names_in_", ())]
+    groups = []
+    for group in list(model.scale) or [()]:
+        if not is_listed(group) or len(group) < 2:
+            raise ValueError(
+                "scale must be True, False or groups of two columns or more that share a scale, "
+                f"such as [[0, 1]]; got {shown(model.scale)}."
+            )
+        unknown = [name for name in group if isinstance(name, str) and name not in names]
+        if unknown:
+            have = f"X has {names}" if names else "X has no names of columns"
+            raise ValueError(f"scale must name columns of X; got {unknown[0]!r}, and {have}.")
+        groups.append([names.index(c) if isinstance(c, str) else c for c in group])
+    return groups
+
+
+def fit_scaler(X: Data, weights: NDArray | None, scale: Scale) -> Scaler:
     """A scaler fitted to rows; None for texts and where ``scale`` is False.
 
     A column too large is a ValueError; without ``scale`` very different inputs are a warning.
@@ -237,7 +263,7 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     return checked_scaler(scaler, X.dtype, scale)
 
 
-def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale: bool) -> Scaler:
+def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale: Scale) -> Scaler:
     """A fitted scaler of rows of that type; see ``fit_scaler``, whose end this is."""
     if not scale:
         spread = scaler.max_abs_ if isinstance(scaler, MaxAbsScaler) else np.sqrt(scaler.var_)
@@ -257,7 +283,27 @@ def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale
             f"X must have values small enough to be scaled in {dtype}; column "
             f"{int(np.flatnonzero(bad)[0])} is too large."
         )
+    if not isinstance(scale, bool):
+        _share_scales(scaler, scale)
     return scaler
+
+
+def _share_scales(scaler: StandardScaler | MaxAbsScaler, groups: Sequence[Sequence[Any]]) -> None:
+    """Give the columns of a group one scale, the root of their mean variance or the largest."""
+    d, chosen = len(scaler.scale_), [place for group in groups for place in group]
+    for place in chosen:
+        if isinstance(place, bool) or place not in range(d) or chosen.count(place) > 1:
+            raise ValueError(
+                f"scale must have groups of positions from 0 to {d - 1}, each once; got {place!r}."
+            )
+    for group in map(list, groups):
+        if isinstance(scaler, MaxAbsScaler):
+            shared = scaler.max_abs_[group].max()
+        else:
+            is_constant = (scaler.var_[group] == 0) & (scaler.scale_[group] == 1)
+            squares = np.where(is_constant, 0.0, np.square(scaler.scale_[group]))
+            shared = np.sqrt(np.mean(squares))
+        scaler.scale_[group] = shared or 1.0
 
 
 def _scale_small(scaler: StandardScaler, X: NDArray, weights: NDArray | None) -> None:

@@ -20,7 +20,7 @@ from mercer.estimators.classification import Classification
 from mercer.estimators.machine import checked_strength, with_default_strength
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
-from mercer.estimators.preprocessing import Preprocessing, TrainingSample
+from mercer.estimators.preprocessing import Preprocessing, Scale, TrainingSample, scale_of
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import held_out, split_key
 from mercer.losses import Loss
@@ -149,7 +149,7 @@ class SparseMachine(FeatureModel):
     max_rounds: int = 20
     solver: str | Solver = "auto"
     fit_intercept: bool = True
-    scale: bool = True
+    scale: Scale = True
     tol: float = 1e-3
     max_iter: int = 1000
     n_jobs: int | None = None
@@ -198,7 +198,7 @@ class SparseMachine(FeatureModel):
         settings, width = described(map_, self.scale), rows.X.shape[1:]
         previous, start = self._previous(settings, width), None
         if previous is None:
-            prepared, scaled = Preprocessing.fitted(map_, rows, self.scale)
+            prepared, scaled = Preprocessing.fitted(map_, rows, scale_of(self))
             warn_of_rough_features(prepared.feature_map, scaled)
         else:
             prepared = previous._preprocessing

@@ -25,7 +25,7 @@ from mercer.estimators.base import FeatureModel
 from mercer.estimators.device import on_device
 from mercer.estimators.first_batch import fitted_to_first
 from mercer.estimators.inputs import MATRIX
-from mercer.estimators.preprocessing import TrainingSample
+from mercer.estimators.preprocessing import TrainingSample, scale_of
 from mercer.estimators.state import check_map
 from mercer.estimators.targets import Target
 from mercer.maps import FeatureMap
@@ -336,7 +336,7 @@ class InBatches(FeatureModel):
             )
         with on_device("cpu"):
             if old is None:
-                prepared, scaled = fitted_to_first(self._map_of_batches(), rows, self.scale)
+                prepared, scaled = fitted_to_first(self._map_of_batches(), rows, scale_of(self))
             else:
                 prepared, scaled = self._preprocessing, self._preprocessing.scaled(rows.X)
             map_ = prepared.feature_map
