@@ -330,7 +330,8 @@ def with_resolved_gamma(
     def resolve(kernel: Kernel) -> Kernel:
         return kernel.resolve(X, sample_weight=weights)
 
-    varies = varying_columns(X) if are_all else None
+    matters = map_.draws_inputs or isinstance(getattr(kernel, "gamma", None), str)
+    varies = varying_columns(X) if are_all and matters else None
     return map_.state_kernel(resolved(map_, varies, X.shape[-1], resolve))
 
 
