@@ -324,7 +324,7 @@ def recorded(model: Any, offset: Any) -> Iterator[None]:
         yield
     finally:
         if offset is not None:
-            model._has_offset_ = True
+            vars(model)["_has_offset_"] = True
 
 
 def has_offset(model: Any) -> bool:

@@ -113,22 +113,12 @@ class RowSums:
                 f"{self.n_rows} of weight {self.weight:g}; got {other.n_rows} of weight "
                 f"{other.weight:g}: begin anew with sklearn.base.clone to be without any."
             )
-        if not left._are_sums(np.diagonal(self.products)):
+        if not _are_sums(left.products, np.diagonal(self.products)):
             raise ValueError(
                 "X, y and sample_weight must be those of rows that partial_fit has taken; without "
                 f"these {other.n_rows} rows the sums are those of no rows."
             )
         return left
-
-    def _are_sums(self, before: NDArray[np.float64]) -> bool:
-        """Whether some rows have these sums: no combination of their numbers has negative squares.
-
-        Rounding is relative to the squares ``before`` some rows have left.
-        """
-        scale = np.sqrt(np.where(before > 0, before, 1.0))
-        matrix = self.products / scale / scale[:, None]
-        matrix[np.diag_indices(len(matrix))] += _NEGATIVE
-        return Factor(matrix, overwrite=True, eigenvectors=False).regular
 
     @property
     def weight(self) -> float:
@@ -165,6 +155,17 @@ class RowSums:
         constant = of_targets - (means + self.shift) @ w if self.intercept else 0.0 * of_targets
         shape = (n_columns, *self.outputs)
         return w.reshape(shape), constant.reshape(self.outputs), float(optimality.max())
+
+
+def _are_sums(products: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
+    """Whether some rows have these sums: no combination of their numbers has negative squares.
+
+    Rounding is relative to the squares ``before`` some rows have left.
+    """
+    scale = np.sqrt(np.where(before > 0, before, 1.0))
+    matrix = products / scale / scale[:, None]
+    matrix[np.diag_indices(len(matrix))] += _NEGATIVE
+    return Factor(matrix, overwrite=True, eigenvectors=False).regular
 
 
 class _Solved:
