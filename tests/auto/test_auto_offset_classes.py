@@ -23,7 +23,7 @@ def model():
 
 def test_log_odds_are_calibrated_responses_plus_the_offset(model):
     assert model.best_settings_["transform"] == "log-odds"
-    plain = model.predict_proba(X)[:, 1]
+    plain = model.predict_proba(X, offset=0)[:, 1]
     shifted = model.predict_proba(X, offset=OFFSET)[:, 1]
     np.testing.assert_allclose(logit(shifted), logit(plain) + OFFSET, atol=1e-4)
     responses = model.decision_function(X, offset=OFFSET)
@@ -41,7 +41,7 @@ def test_new_rows_are_told_as_well_as_by_the_truth(model):
     assert np.abs(found - truth).mean() < 0.05
     score = model.score(X[rows], LABELS[rows], offset=OFFSET[rows])
     assert score == np.mean(model.predict(X[rows], offset=OFFSET[rows]) == LABELS[rows])
-    assert score > model.score(X[rows], LABELS[rows]) + 0.1
+    assert score > model.score(X[rows], LABELS[rows], offset=0) + 0.1
     held = model.held_out_["row"]
     assert model.validation_score_ == pytest.approx(score, abs=0.06)
     kept = np.mean(model.held_out_["predicted"] == LABELS[held])
@@ -52,8 +52,8 @@ def test_an_equal_offset_of_all_rows_changes_nothing():
     given = np.full(300, 2.0)
     model = AutoKernelClassifier(random_state=0).fit(X[:300], LABELS[:300], offset=given)
     other = AutoKernelClassifier(random_state=0).fit(X[:300], LABELS[:300], offset=0 * given)
-    found = model.decision_function(X) + 2.0
-    np.testing.assert_allclose(found, other.decision_function(X), atol=2e-2)
+    found = model.decision_function(X, offset=0) + 2.0
+    np.testing.assert_allclose(found, other.decision_function(X, offset=0), atol=2e-2)
 
 
 def test_explanations_and_files_know_it(model, tmp_path):
@@ -73,11 +73,15 @@ def test_rows_without_weight_are_not_there_and_shards_change_nothing():
     model = AutoKernelClassifier(random_state=0).fit(*few, weights, offset=OFFSET[:300])
     other = AutoKernelClassifier(random_state=0)
     other.fit(X[:300][some], LABELS[:300][some], offset=OFFSET[:300][some])
-    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba(X, offset=0), other.predict_proba(X, offset=0), atol=1e-6
+    )
     cuts = [slice(0, 100), slice(100, 300)]
     engine = Here([Shard(X[c], LABELS[c], weights[c], offset=OFFSET[c]) for c in cuts])
     far = fit_automatic(AutoKernelClassifier(random_state=0), engine)
-    np.testing.assert_allclose(far.predict_proba(X), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(
+        far.predict_proba(X, offset=0), model.predict_proba(X, offset=0), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,3 +104,11 @@ def test_models_of_the_squared_loss_take_none():
     assert model.best_settings_["transform"] == "identity"
     with pytest.raises(ValueError, match="whose responses are no log odds of two classes"):
         model.predict_proba(X, offset=OFFSET)
+
+
+def test_predictions_of_a_fit_with_an_offset_need_one(model):
+    for method in ("predict", "predict_proba", "predict_set", "decision_function"):
+        with pytest.raises(ValueError, match=r"offset must be given, .* or offset=0 for"):
+            getattr(model, method)(X)
+    with pytest.raises(ValueError, match="offset must be given"):
+        model.score(X, LABELS)

@@ -345,6 +345,12 @@ def test_offsets_are_cut_as_targets_and_named_as_columns(client, data, name):
         model.predict(Xd, offset=od[:-1])
     with pytest.raises(ValueError, match="offset must be a column of X; got 'p'"):
         model.predict(lazy, offset="p")
+    with pytest.raises(ValueError, match=r"offset must be given, as .* was fitted with one"):
+        model.predict(Xd)
+    with pytest.raises(ValueError, match=r"offset must be given, as .* was fitted with one"):
+        model.to_local().predict(X)
+    without = client.compute(model.predict(Xd, offset=0)).result()
+    np.testing.assert_array_equal(without, model.to_local().predict(X, offset=0))
     with pytest.raises(TypeError, match="offset must be a dask array or series of one dimension"):
         model.predict(Xd, offset=o)
 

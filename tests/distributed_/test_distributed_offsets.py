@@ -84,7 +84,7 @@ def test_inputs_in_float32_take_an_offset():
     local = clone(model).fit(X.astype(np.float32), COUNTS, offset=OFFSET)
     engine = Here([Shard(X.astype(np.float32), COUNTS, offset=OFFSET)])
     far = fit_machine(clone(model), engine)
-    np.testing.assert_allclose(far.predict(X), local.predict(X), rtol=1e-2)
+    np.testing.assert_allclose(far.predict(X, offset=0), local.predict(X, offset=0), rtol=1e-2)
 
 
 def test_strengths_are_chosen_by_held_out_losses_with_the_offset():
@@ -102,7 +102,9 @@ def test_local_machines_are_those_of_one_process(leaf_size):
     model = LocalKernelRegressor(leaf_size=leaf_size, n_trees=2, random_state=0)
     local = clone(model).fit(X, COUNTS, offset=OFFSET)
     far = fit_over(clone(model), shards(COUNTS, OFFSET))
-    np.testing.assert_allclose(far.predict(X), local.predict(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        far.predict(X, offset=0), local.predict(X, offset=0), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_automatic_models_are_those_of_one_process():
@@ -118,7 +120,7 @@ def test_leaves_of_automatic_models_are_solved_without_the_offset(monkeypatch, f
     local = AutoKernelRegressor(random_state=0).fit(X, COUNTS, offset=OFFSET)
     far = fit_automatic(AutoKernelRegressor(random_state=0), shards(COUNTS, OFFSET))
     assert far.best_settings_ == local.best_settings_
-    np.testing.assert_allclose(far.predict(X), local.predict(X), atol=1e-9)
+    np.testing.assert_allclose(far.predict(X, offset=0), local.predict(X, offset=0), atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -423,3 +423,35 @@ def test_rows_in_a_file_give_the_same_choice(through_files, tmp_path, monkeypatc
         np.testing.assert_allclose(gamma_of(found), gamma_of(known), rtol=1e-6)
         assert found.alpha_ == pytest.approx(known.alpha_, rel=1e-6)
         assert found.score(X, y) == pytest.approx(known.score(X, y), abs=0.01)
+
+
+@pytest.mark.parametrize("selection", ["evidence", "leave-one-out"])
+@pytest.mark.parametrize("kind", [KernelRegressor, LocalKernelRegressor], ids=lambda k: k.__name__)
+def test_the_unit_of_weights_changes_no_choice(kind, selection):
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(80, 2)), rng.uniform(1, 3, 80)
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=80)
+    settings = {"feature_map": "exact"} if kind is KernelRegressor else {"leaf_size": 40}
+    models = [
+        kind(selection=selection, random_state=0, **settings).fit(X, y, factor * weights)
+        for factor in (1.0, 1e3, 1e6)
+    ]
+    for model in models[1:]:
+        np.testing.assert_allclose(model.predict(X), models[0].predict(X), atol=1e-4)
+        assert model.alpha_ == pytest.approx(models[0].alpha_, rel=1e-3)
+
+
+def test_weights_times_c_are_noise_times_c_beside_a_given_alpha():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(60, 2)), rng.uniform(1, 3, 60)
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=60)
+    one, many = (KernelRegressor("exact", alpha=1e-2).fit(X, y, c * weights) for c in (1, 1e6))
+    assert many.noise_std_ == pytest.approx(1e3 * one.noise_std_)
+    assert many.prior_std_ == pytest.approx(one.prior_std_)
+    functions = [
+        m.predict(X, return_cov=True)[1] - m.noise_std_**2 * np.eye(60) for m in (one, many)
+    ]
+    np.testing.assert_allclose(*functions, atol=1e-8 * many.noise_std_**2)
+    default = [KernelRegressor("exact").fit(X, y, c * weights) for c in (1, 1e6)]
+    sizes = [model.noise_std_ / model.prior_std_ for model in default]
+    assert sizes[0] == pytest.approx(sizes[1])

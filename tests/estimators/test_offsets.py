@@ -1,8 +1,12 @@
 """Known parts of the responses: the same models as by other targets, weights or losses."""
 
+import copy
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from mercer import (
@@ -13,7 +17,9 @@ from mercer import (
     losses,
     persistence,
 )
+from mercer.explain import shapley_values
 from mercer.losses.offset import Offset
+from mercer.onnx import to_onnx
 
 FIXED = {"scale": False, "gamma": 0.5, "random_state": 0, "tol": 1e-11, "max_iter": 5000}
 RNG = np.random.default_rng(0)
@@ -34,9 +40,9 @@ def test_losses_of_differences_see_targets_without_the_offset(kind, loss):
     settings = {"loss": loss} if kind is KernelRegressor else {}
     model = kind(random_state=0, **settings).fit(X, y, offset=OFFSET)
     other = kind(random_state=0, **settings).fit(X, y - OFFSET)
-    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    np.testing.assert_array_equal(model.predict(X, offset=0), other.predict(X))
     np.testing.assert_allclose(model.predict(X, offset=OFFSET), other.predict(X) + OFFSET)
-    assert model.score(X, y, offset=OFFSET) > model.score(X, y) + 0.1
+    assert model.score(X, y, offset=OFFSET) > model.score(X, y, offset=0) + 0.1
 
 
 @pytest.mark.parametrize("feature_map", ["exact", "nystroem", "fourier"])
@@ -51,9 +57,9 @@ def test_exposures_of_counts_are_weights_of_rates(feature_map, weighted):
     mean = np.average(DAYS, weights=weights)
     rates = KernelRegressor(feature_map, alpha=alpha / mean, **settings)
     rates.fit(X, COUNTS / DAYS, weights * DAYS)
-    np.testing.assert_allclose(model.predict(X), rates.predict(X), rtol=1e-8)
+    np.testing.assert_allclose(model.predict(X, offset=0), rates.predict(X), rtol=1e-8)
     by_day = model.predict(X, offset=np.log(DAYS))
-    np.testing.assert_allclose(by_day, DAYS * model.predict(X), rtol=1e-10)
+    np.testing.assert_allclose(by_day, DAYS * model.predict(X, offset=0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("feature_map", ["exact", "fourier"])
@@ -118,7 +124,7 @@ def test_offsets_are_routed_and_files_predict_with_them(tmp_path):
 def test_standard_deviations_do_not_know_of_the_offset():
     model = KernelRegressor("exact").fit(X, COUNTS, offset=OFFSET)
     mean, std = model.predict(X, return_std=True, offset=OFFSET)
-    plain, same = model.predict(X, return_std=True)
+    plain, same = model.predict(X, return_std=True, offset=0)
     np.testing.assert_allclose(mean, plain + OFFSET)
     np.testing.assert_array_equal(std, same)
     mean, cov = model.predict(X[:9], return_cov=True, offset=OFFSET[:9])
@@ -142,7 +148,7 @@ def test_strengths_of_labels_are_chosen_by_losses_with_the_offset():
     model = KernelClassifier("fourier", random_state=0, **settings)
     model.fit(X, labels, offset=4 * OFFSET)
     np.testing.assert_array_equal(model.alpha_, 10.0)  # the offset leaves nothing to learn
-    assert np.abs(model.decision_function(X)).max() < 1.0
+    assert np.abs(model.decision_function(X, offset=0)).max() < 1.0
 
 
 @pytest.mark.parametrize(
@@ -169,3 +175,85 @@ def test_strengths_of_labels_are_chosen_by_losses_with_the_offset():
 def test_refusals(model, y, offset, words):
     with pytest.raises(ValueError, match=words):
         model.fit(X, y, offset=offset)
+
+
+WITH_OFFSET = {
+    "squared": (KernelRegressor("exact"), np.sin(X[:, 0]) + OFFSET),
+    "poisson": (KernelRegressor("exact", loss="poisson"), COUNTS),
+    "leaves": (LocalKernelRegressor(random_state=0), np.sin(X[:, 0]) + OFFSET),
+    "sparse": (SparseKernelRegressor(max_rounds=2, random_state=0), np.sin(X[:, 0]) + OFFSET),
+    "logistic": (KernelClassifier("exact", loss="logistic"), X[:, 0] + OFFSET > 0),
+}
+MISSING = r"offset must be given, as {} was fitted with one: .*offset=0 .*; got None\."
+
+
+@pytest.mark.parametrize("name", WITH_OFFSET)
+def test_predictions_of_a_fit_with_an_offset_need_one(name, tmp_path):
+    model, y = clone(WITH_OFFSET[name][0]), WITH_OFFSET[name][1]
+    model.fit(X, y, offset=OFFSET)
+    persistence.save(model, tmp_path / "model.skops")
+    model = persistence.load(tmp_path / "model.skops")
+    methods = ["predict", "predict_proba", "decision_function"]
+    for method in [each for each in methods if hasattr(model, each)]:
+        with pytest.raises(ValueError, match=MISSING.format(type(model).__name__)):
+            getattr(model, method)(X)
+        without = getattr(model, method)(X, offset=0)
+        np.testing.assert_array_equal(without, getattr(model, method)(X, offset=np.zeros(200)))
+    for call in (lambda: model.score(X, y), lambda: shapley_values(model, X[:2], X[:9])):
+        with pytest.raises(ValueError, match="offset must be given"):
+            call()
+    assert shapley_values(model, X[:2], X[:9], offset=0).values.shape == (2, 2)
+    with pytest.raises(ValueError, match=r"offset must be 0 to export a .* that was fitted with"):
+        to_onnx(model)
+    with pytest.raises(ValueError, match="offset must be None or 0, as an export has no input"):
+        to_onnx(model, offset=1.0)
+    model.fit(X, y)  # another fit, without one
+    assert model.predict(X).shape == (200,)
+
+
+def test_draws_and_covariances_have_the_offset():
+    y = np.sin(X[:, 0]) + OFFSET
+    model = KernelRegressor("exact").fit(X, y, offset=OFFSET)
+    for asked in (lambda o: model.predict(X, return_cov=True, offset=o)[0], model_draws(model)):
+        with pytest.raises(ValueError, match="offset must be given"):
+            asked(None)
+        np.testing.assert_allclose(asked(OFFSET), (asked(0).T + OFFSET).T)
+
+
+def model_draws(model):
+    return lambda offset: model.sample_y(X, 2, offset=offset)
+
+
+def test_a_number_is_the_offset_of_all_rows():
+    y = np.sin(X[:, 0]) + OFFSET
+    one, other = (KernelRegressor("exact").fit(X, y, offset=o) for o in (3.0, np.full(200, 3.0)))
+    np.testing.assert_array_equal(one.predict(X, offset=3.0), other.predict(X, offset=[3.0] * 200))
+    plain = KernelRegressor("exact").fit(X, y)
+    np.testing.assert_allclose(one.predict(X, offset=3.0), plain.predict(X), atol=1e-9)
+
+
+def test_files_without_a_record_of_an_offset_predict_without_one(tmp_path):
+    model = KernelRegressor("exact").fit(X, COUNTS, offset=OFFSET)
+    wanted = model.predict(X, offset=0)
+    del model._has_offset_
+    persistence.save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(persistence.load(tmp_path / "model.skops").predict(X), wanted)
+
+
+def test_damaged_records_of_an_offset_are_refused():
+    model = KernelRegressor("exact").fit(X, COUNTS, offset=OFFSET)
+    model._has_offset_ = "yes"
+    with pytest.raises(ValueError, match="_has_offset_ of a fitted KernelRegressor must be True"):
+        copy.copy(model)
+
+
+@pytest.mark.parametrize("method", ["predict", "score"])
+def test_an_offset_in_another_order_warns_of_it_where_rows_are_predicted(method):
+    frame = pd.DataFrame(X, columns=["a", "b"], index=RNG.permutation(200))
+    y = pd.Series(COUNTS, index=frame.index)
+    given = pd.Series(np.log(DAYS), index=frame.index)
+    model = KernelRegressor("exact", loss="poisson").fit(frame, y, offset=given)
+    beside = (frame, y) if method == "score" else (frame,)
+    getattr(model, method)(*beside, offset=given)
+    with pytest.warns(UserWarning, match=r"^X and offset have .*; give offset\.loc\[X\.index\]"):
+        getattr(model, method)(*beside, offset=given.sort_index())

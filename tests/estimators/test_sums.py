@@ -12,7 +12,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from _conventions import parametrize_with_settings
-from mercer import KernelClassifier, KernelRegressor, config_context, persistence
+from mercer import (
+    DoublySGDRegressor,
+    KernelClassifier,
+    KernelRegressor,
+    config_context,
+    persistence,
+)
 from mercer.estimators import sums
 from mercer.maps import Nystroem, RandomBinning, RandomFourier, SubspaceEmbedding
 from mercer.maps.fitted import FittedFeatures
@@ -351,3 +357,64 @@ def test_dask_models_take_no_batches():
 )
 def test_conventions_of_models_with_partial_fit(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("feature_map", ["fourier", "linear"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_were_never_put_in_are_refused_and_change_nothing(feature_map, dtype):
+    rng = np.random.default_rng(0)
+    X, settings = rng.normal(size=(400, 4)).astype(dtype), {"random_state": 0}
+    y = (X[:, 0] + 100).astype(dtype)
+    if feature_map == "fourier":
+        settings["n_components"] = 100
+    model = KernelRegressor(feature_map, **settings).partial_fit(X, y)
+    before = model.predict(X)
+    for n_foreign in (3, 40):
+        foreign = rng.normal(size=(n_foreign, 4)).astype(dtype)
+        with pytest.raises(ValueError, match=r"must be those of rows that partial_fit has taken; "):
+            model.forget(foreign, 100 - foreign[:, 0])
+        np.testing.assert_array_equal(model.predict(X), before)
+    model.forget(X[50:], y[50:])
+    rest = KernelRegressor(feature_map, **settings).partial_fit(X, y).forget(X[:50], y[:50])
+    assert rest.forget(X[100:], y[100:])._sums_.n_rows == 50
+    assert model._sums_.n_rows == 50
+
+
+@pytest.mark.parametrize(
+    ("model", "n_rows", "words"),
+    [
+        (KernelRegressor("nystroem"), 20, r"has 20 rows and determines the 500 landmarks: give as"),
+        (KernelRegressor("fourier"), 5, r"has 5 rows and determines scales and gamma: give 15"),
+        (KernelRegressor("fourier", gamma=0.1), 1, r"has 1 rows and determines scales and gamma:"),
+        (DoublySGDRegressor(), 5, r"has 5 rows and determines scales and gamma: give 15 rows"),
+        (KernelRegressor("fourier"), 40, r"has one value in column 1 and determines its scale: "),
+    ],
+    ids=repr,
+)
+def test_a_first_batch_that_decides_too_early_is_warned_of(model, n_rows, words):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[:, 1] = 2.0
+    model = clone(model)
+    with pytest.warns(UserWarning, match=f"^the first batch of partial_fit {words}"):
+        model.partial_fit(X[:n_rows], X[:n_rows, 0])
+    model.partial_fit(X, X[:, 0])  # later ones are not
+
+
+@pytest.mark.parametrize("feature_map", ["fourier", "linear", "nystroem"])
+def test_first_batches_that_determine_nothing_are_not_warned_of(feature_map):
+    X = np.random.default_rng(0).normal(size=(3, 3))
+    landmarks = Nystroem(gamma=0.3, landmarks=LANDMARKS)
+    map_ = landmarks if feature_map == "nystroem" else feature_map
+    settings = {"gamma": 0.3} if feature_map == "fourier" else {}
+    model = KernelRegressor(map_, scale=False, **settings)
+    assert model.partial_fit(X, X[:, 0]).predict(X).shape == (3,)
+
+
+def test_a_column_that_varies_after_the_first_batch_is_learned():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    X[:50, 1] = 0.0
+    y, model = np.sin(X[:, 1]), KernelRegressor("fourier", gamma=0.5, alpha=1e-5, random_state=0)
+    with pytest.warns(UserWarning, match="one value in column 1"):
+        model.partial_fit(X[:50], y[:50])
+    assert model.partial_fit(X[50:], y[50:]).score(X, y) > 0.99

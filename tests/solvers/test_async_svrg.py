@@ -1,13 +1,22 @@
 """Laws of asynchronous SVRG: certificates, the paper's form, other forms, threads, step sizes."""
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler, scale
+from threadpoolctl import threadpool_limits
 
 from _problems import targets
-from mercer import KernelClassifier, KernelRegressor, SparseKernelClassifier, solvers
+from mercer import (
+    KernelClassifier,
+    KernelRegressor,
+    SparseKernelClassifier,
+    datasets,
+    solvers,
+)
 from mercer.designs import Dense, Lazy
 from mercer.losses import (
     Correntropy,
@@ -359,3 +368,47 @@ def test_it_has_a_name(rng):
     )
     assert isinstance(solvers.get("async", problem), AsyncSVRG)
     assert "async" in solvers.names()
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """Seconds of processor of the calling thread, and of all others, in inner loops."""
+    spent, walk = np.zeros(2), Inner._walk
+
+    def timed(self, *given):
+        own, whole = time.thread_time(), time.process_time()
+        finite = walk(self, *given)
+        own, whole = time.thread_time() - own, time.process_time() - whole
+        spent[:] += own, whole - own
+        return finite
+
+    monkeypatch.setattr(Inner, "_walk", timed)
+    with threadpool_limits(1):  # threads of BLAS would be among the others
+        yield spent
+
+
+def shipped(name):
+    """Features and targets of a problem of squares of the first rows of a table that ships."""
+    data = datasets.load(name)
+    X, y = data.X[:1500], data.y[:1500]
+    if name != "letter":
+        X = X.to_pandas().select_dtypes("number").fillna(0).to_numpy(float)
+    X = StandardScaler().fit_transform(X.astype(float))
+    y = np.where(y == "on time", 1.0, -1.0) if y.dtype.kind in "OU" else scale(y.astype(float))
+    Z = RandomFourier(n_components=30, random_state=0).fit_transform(X)
+    return Problem(Dense(Z), y, Squared(), L2(0.05))
+
+
+@pytest.mark.parametrize("name", ["flats", "flights", "letter"])
+def test_two_threads_of_asydsskl_both_work_and_reach_the_direct_solution(name, seconds):
+    problem = shipped(name)
+    direct = problem.at(solvers.Cholesky().solve(problem).coef)
+    form = {"tol": 1e-9, "max_iter": 300, "n_inner": 100_000}
+    result = AsyncSVRG.asydsskl(n_jobs=2, **form).solve(problem)
+    # Threads take the next steps of a loop as they come to them: their times are their steps.
+    assert seconds.min() > 0.1 * seconds.sum()
+    assert result.converged
+    np.testing.assert_allclose(problem.at(result.coef).responses, direct.responses, atol=1e-3)
+    seconds[:] = 0.0
+    AsyncSVRG.asydsskl(n_jobs=1, **form).solve(problem)
+    assert seconds[1] < 0.1 * seconds[0]

@@ -32,7 +32,8 @@ X = pd.DataFrame(columns, columns=names)
 season, hours = Gaussian(0.1).on(names[:2]), Gaussian(0.3).on(names[2:4])
 kernel = season + hours + Laplacian(1.0).on(["airport"])
 new = day // 7 % 3 == 1  # whole weeks are left out
-settings = {"alphas": np.logspace(-6, -2, 5), "scale": False, "random_state": 0}
+settings = {"alphas": np.logspace(-6, -2, 5), "random_state": 0}
+settings["scale"] = [names[:2], names[2:4]]  # coordinates of a circle share one scale
 model = KernelRegressor("exact", kernel=kernel, **settings).fit(X[~new], y[~new])
 whole = KernelRegressor("exact", kernel=Gaussian(0.1), **settings).fit(X[~new], y[~new])
 print(f"weeks left out, sum of kernels:            R2 {model.score(X[new], y[new]):.3f}")

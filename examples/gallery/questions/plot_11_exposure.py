@@ -38,8 +38,9 @@ model = KernelRegressor("exact", **settings)
 model.fit(fitted[inputs], fitted.late, offset=np.log(fitted.flights))
 
 # %%
-# Without an offset ``predict`` answers with the share of late flights, with one with their number:
-share = model.predict(rest[inputs])
+# With an offset of 0 ``predict`` answers with the share of late flights, with that of the row with
+# their number:
+share = model.predict(rest[inputs], offset=0)
 counts = model.predict(rest[inputs], offset=np.log(rest.flights))
 shown = rest[["week", "airport", "flights", "late"]]
 print(shown.assign(share=share.round(2), expected=counts.round(1)).head(5).to_string(index=False))

@@ -45,19 +45,25 @@ class AnyArrays:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in (*_FITS, *_PREDICTS):
+        wraps = dict.fromkeys(_FITS, fitted_anywhere) | dict.fromkeys(_PREDICTS, of_any_kind)
+        for name, wrap in (wraps | {"score": _paired}).items():
             method = vars(cls).get(name)
             if callable(method):
-                wrapped = of_any_kind(method) if name not in _FITS else fitted_anywhere(method)
-                setattr(cls, name, wrapped)
+                setattr(cls, name, wrap(method))
 
 
 def of_any_kind(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that predicts rows, of an array of any kind; its result is of this kind."""
 
+    names = _names_beside(method)
+
     @functools.wraps(method)
     def predicted(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(X) is np.ndarray or not _is_foreign(X):
+        if type(X) is np.ndarray:
+            return method(self, X, *args, **kwargs)
+        if args or kwargs:
+            warn_of_other_order(X, {**dict(zip(names, args, strict=False)), **kwargs})
+        if not _is_foreign(X):
             return method(self, X, *args, **kwargs)
         stays = self._predicts_on_device and not (args or kwargs)
         device = _place(getattr(self, "device", None), _device_of(X))
@@ -77,7 +83,7 @@ def of_any_kind(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def fitted_anywhere(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that fits to arrays of any kind, and warns of rows in another order."""
-    names = list(inspect.signature(method).parameters)[2:]  # behind self and X
+    names = _names_beside(method)
 
     @functools.wraps(method)
     def fitted(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
@@ -95,6 +101,24 @@ def fitted_anywhere(method: Callable[..., Any]) -> Callable[..., Any]:
         return _like(result, X) if _is_foreign(X) else result
 
     return fitted
+
+
+def _paired(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that warns of rows in another order."""
+    names = _names_beside(method)
+
+    @functools.wraps(method)
+    def warned(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(X) is not np.ndarray:
+            warn_of_other_order(X, {**dict(zip(names, args, strict=False)), **kwargs})
+        return method(self, X, *args, **kwargs)
+
+    return warned
+
+
+def _names_beside(method: Callable[..., Any]) -> list[str]:
+    """Names of the parameters behind self and X."""
+    return list(inspect.signature(method).parameters)[2:]
 
 
 def array_of(values: Any) -> Any:

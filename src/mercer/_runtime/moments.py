@@ -63,6 +63,12 @@ class Moments:
         return Moments(self.n_rows, self.weight, *of_columns)
 
     @property
+    def varying(self) -> NDArray[np.int64] | None:
+        """Columns of more than one value, None if all or none have."""
+        columns = np.flatnonzero(self.low < self.high)
+        return None if len(columns) in (0, len(self.low)) else columns
+
+    @property
     def variance(self) -> NDArray[np.float64]:
         """Variance of every column, (d,)."""
         return self.squares / self.weight

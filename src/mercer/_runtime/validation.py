@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from inspect import signature
 from math import isfinite
 from numbers import Integral, Real
@@ -299,10 +300,11 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
 
 
 def check_offset(offset: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Numbers (n,) to add to responses, in float64, or None."""
+    """Numbers (n,) to add to responses, in float64, or None; a number stands for all rows."""
     if offset is None:
         return None
     given = numbers(offset, "offset")
+    given = np.full(n_rows, given) if np.ndim(given) == 0 else given
     checked: NDArray[np.float64] = check_array(
         given, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="offset"
     )
@@ -312,6 +314,38 @@ def check_offset(offset: Any, n_rows: int) -> NDArray[np.float64] | None:
             f"{checked.shape}."
         )
     return checked
+
+
+@contextmanager
+def recorded(model: Any, offset: Any) -> Iterator[None]:
+    """Record in a model, after its fit or the interrupt of it, whether it took an offset."""
+    vars(model).pop("_has_offset_", None)
+    try:
+        yield
+    finally:
+        if offset is not None:
+            vars(model)["_has_offset_"] = True
+
+
+def has_offset(model: Any) -> bool:
+    """Whether a model was fitted with an offset; False of files without the record."""
+    return bool(vars(model).get("_has_offset_", False))
+
+
+def without_record(model: Any) -> Any:
+    """A model that shares all attributes but the record of an offset."""
+    other = object.__new__(type(model))
+    vars(other).update({k: v for k, v in vars(model).items() if k != "_has_offset_"})
+    return other
+
+
+def require_offset(model: Any, offset: Any) -> None:
+    """Raise where the offset is left out of a model that was fitted with one."""
+    if offset is None and has_offset(model):
+        raise ValueError(
+            f"offset must be given, as {type(model).__name__} was fitted with one: the known parts "
+            "of these rows, or offset=0 for predictions without them, such as rates; got None."
+        )
 
 
 def plus_offset(values: NDArray, offset: Any, sign: float = 1.0) -> NDArray:

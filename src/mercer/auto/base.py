@@ -372,6 +372,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         fit = all(map(_is_whole, self._pipelines()))
         state.check("best_estimator_", f"be of the steps {', '.join(STEPS)}", fit)
         state.instance("validation_score_", float)
+        if "_has_offset_" in vars(self):
+            state.flag("_has_offset_")
         state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))

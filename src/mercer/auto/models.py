@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_X_y
 
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.state import State
-from mercer._runtime.validation import check_offset, check_weights, plus_offset, refuse_missing
+from mercer._runtime.validation import (
+    check_offset,
+    check_weights,
+    plus_offset,
+    recorded,
+    refuse_missing,
+    require_offset,
+    without_record,
+)
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal
@@ -164,7 +172,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         rows = counted_rows(self, X, y, sample_weight, groups)
         self._are_positive_ = np.asarray((rows.y.min(axis=0) >= 0) & (offset is None))
         goal = Numbers(rows.y.reshape(len(rows.y), -1), rows.weights, rows.groups)
-        self._fit(rows, goal)
+        with recorded(self, offset):
+            self._fit(rows, goal)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -183,8 +192,10 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         float
             Greater is better.
         """
+        require_offset(self, offset)
         if offset is not None:
             y = plus_offset(np.asarray(numbers(y, "y"), dtype=np.float64), offset, sign=-1.0)
+            return float(without_record(self).score(X, y, sample_weight))
         return self._score(X, y, sample_weight, super().score)
 
     def predict(self, X: Any, quantiles: Any = None, offset: Any = None) -> NDArray:
@@ -199,8 +210,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         X : frame, array or CSR of shape (n_samples, n_features)
         quantiles : array of shape (n_quantiles,), default=None
             Levels above 0 and below 1; 0.5 is the median. None returns means.
-        offset : array of shape (n_samples,), default=None
-            Known parts of the targets, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the targets. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------
@@ -209,6 +221,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             there are too few held-out rows for a level.
         """
         self._check_fitted()
+        require_offset(self, offset)
         if quantiles is not None:
             levels = checked_quantiles(quantiles)
             if "_errors_" not in vars(self):
@@ -248,6 +261,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             Lower and upper ends; infinite if there are too few held-out rows for ``coverage``.
         """
         self._check_fitted()
+        require_offset(self, offset)
         if self.conformal_.scores.ndim == 1 and "_errors_" in vars(self):
             return plus_offset(self._at_scores(X, lambda spread: spread.ends(coverage)), offset)
         reach = np.atleast_1d(self.conformal_.bound(coverage))
@@ -478,7 +492,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         goal.offset = rows.offset
         if is_far or several or goal.n_classes != 2 or self.device is not None:
             check_knows_offset(goal, "identity")
-        self._fit(rows, goal)
+        with recorded(self, offset):
+            self._fit(rows, goal)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -499,6 +514,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         float
             Greater is better.
         """
+        require_offset(self, offset)
         if offset is None:
             return self._score(X, y, sample_weight, super().score)
         if self.scoring is not None:
@@ -521,6 +537,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_labels)
         """
         self._check_fitted()
+        require_offset(self, offset)
         X = checked_table(self, X, reset=False)
         responses = answer(self.best_estimator_, "decision_function", X)
         beside = check_offset(offset, len(responses))
@@ -542,8 +559,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
-        offset : array of shape (n_samples,), default=None
-            Known parts of the log odds, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the log odds. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------

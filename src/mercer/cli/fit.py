@@ -191,7 +191,7 @@ def _fitted(
         try:
             model.fit(data.X, data.y, **more)
         except KeyboardInterrupt:
-            if "checkpoint" in settings or not _can_predict(model, data.X):
+            if "checkpoint" in settings or not _can_predict(model, data.X, rows.offset):
                 raise
             interrupted = True
     seconds = time.perf_counter() - start
@@ -200,14 +200,14 @@ def _fitted(
     return model, seconds, interrupted
 
 
-def _can_predict(model: Any, X: Any) -> bool:
+def _can_predict(model: Any, X: Any, offset: Any) -> bool:
     """True if an interrupted fit left a model."""
     import numpy as np
 
     from mercer.cli.scorers import rows_of
 
     try:
-        model.predict(rows_of(X, np.arange(1)))
+        model.predict(rows_of(X, np.arange(1)), **({} if offset is None else {"offset": 0.0}))
     except Exception:  # an interrupted model may lack any attribute
         return False
     return True

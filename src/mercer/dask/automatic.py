@@ -61,7 +61,7 @@ class _Automatic(DaskModel):
             columns = [column_of(X, each) for each in (y, offset)]
             truth, shift = map(np.asarray, self._computed(*columns))
             differences = plus_offset(truth.astype(np.float64), shift, sign=-1.0)
-            y, offset = package("dask.array").from_array(differences), None
+            y, offset = package("dask.array").from_array(differences), 0.0
         return super().score(X, y, sample_weight, offset)  # type: ignore[misc]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from concurrent.futures import CancelledError
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -82,7 +83,7 @@ class DaskModel(Checked):
             fitted = self._fit_local(engine)
         except KeyboardInterrupt:
             if hasattr(at_work := self.__dict__.get("_at_work"), self._fitted_by):
-                self._take(at_work, client)
+                self._take(at_work, client, offset)
             raise
         except CancelledError:
             check_running(client)
@@ -90,7 +91,7 @@ class DaskModel(Checked):
         finally:
             self.__dict__.pop("_at_work", None)
             engine.close()
-        self._take(fitted, client)
+        self._take(fitted, client, offset)
         return self
 
     def _new_local(self) -> Any:
@@ -106,13 +107,15 @@ class DaskModel(Checked):
         own = self._get_param_names()  # type: ignore[attr-defined]
         return {name: getattr(self, name) for name in names if name in own}
 
-    def _take(self, fitted: Any, client: Any) -> None:
-        """Copy the fitted attributes of a local model."""
+    def _take(self, fitted: Any, client: Any, offset: Any) -> None:
+        """Copy the fitted attributes of a local model, and record the offset of its fit."""
         for name in self._learned():
             del self.__dict__[name]
         given = set(fitted.get_params(deep=False)) | {"_skl_callbacks"}
         self.__dict__.update({k: v for k, v in vars(fitted).items() if k not in given})
         self._client = client
+        if offset is not None:
+            self._has_offset_ = True
 
     def _learned(self) -> list[str]:
         """Names of the fitted attributes."""
@@ -167,7 +170,7 @@ class DaskModel(Checked):
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features)
-        offset : dask array or series of shape (n_samples,), or str, default=None
+        offset : dask array or series of shape (n_samples,), str or float, default=None
             Known parts of the responses, in the chunks of X; a string names a column of X.
 
         Returns
@@ -189,6 +192,8 @@ class DaskModel(Checked):
                 f"X must be a dask array or a dask data frame; got {type(X).__name__}, which "
                 "the model of to_local() takes."
             )
+        if isinstance(offset, Real):
+            options, offset = options | {"offset": float(offset)}, None
         beside = _beside(X, offset)
         names = vars(local).get("feature_names_in_")
         if is_frame and names is not None:

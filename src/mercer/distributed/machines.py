@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -24,7 +25,14 @@ from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.rows import RowsByNumber
 from mercer.engines.shards import Shard, gathered, moments_of, summed
-from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample, checked_scaler
+from mercer.estimators.preprocessing import (
+    Preprocessing,
+    Scale,
+    Scaler,
+    TrainingSample,
+    checked_scaler,
+    resolved,
+)
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.penalties import L2, Penalty, RKHSNorm
@@ -137,7 +145,7 @@ class ShardedRows:
         rows = RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
         return rows.prepared(None if self.scaler is None else self.scaler.transform)
 
-    def fit_scaler(self, scale: bool) -> Scaler:
+    def fit_scaler(self, scale: Scale) -> Scaler:
         """A scaler fitted to the rows, or None without ``scale``."""
         if self.sparse:
             return checked_scaler(self.given.max_abs_scaler(self.dtype), self.dtype, scale)
@@ -149,8 +157,11 @@ class ShardedRows:
 
     def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
         """``map_`` with a kernel whose gamma is a number for the scaled rows."""
-        kernel = map_.stated_kernel()
-        return map_ if kernel is None else map_.state_kernel(resolved_kernel(kernel, self))
+        if map_.stated_kernel() is None:
+            return map_
+        columns = self.columns
+        given = columns.varying, len(columns.mean), partial(resolved_kernel, rows=self)
+        return map_.state_kernel(resolved(map_, *given))
 
     def fit_design(self, map_: FeatureMap) -> Design:
         """The design of the rows by a map fitted to them."""

@@ -126,4 +126,5 @@ def scores_of(model: Any, engine: Engine, task: str) -> dict[str, float]:
 def _scores(memory: WorkerStore, number: int, shard: Shard, model: Any, task: str) -> Scores:
     if not len(shard):
         return Scores(0)
-    return Scores.of(task, np.asarray(shard.target), model.predict(shard.X))
+    beside = {} if shard.offset is None else {"offset": shard.offset}
+    return Scores.of(task, np.asarray(shard.target), model.predict(shard.X, **beside))

@@ -22,9 +22,12 @@ SHARED = entries(
         width of an object, such as ``losses.Huber(2.0)``, is in units of y.
     fit_intercept : bool, default=True
         Whether the model has a constant term; the penalty leaves it out.
-    scale : bool, default=True
+    scale : bool or groups of columns, default=True
         Whether inputs are scaled before the fit: to zero mean and unit variance, or to a largest
         absolute value of 1 if they are sparse. ``scaler_`` applies the same scaling at prediction.
+        Columns that belong together, such as the points of ``preparation.on_circle``, share one
+        scale if their positions or names are given as a group: ``scale=[[0, 1], [2, 3, 4]]`` scales
+        all inputs, those of a group by the root of their mean variance.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the random numbers of the map; an int makes fits repeatable.
     scaler_ : transformer or None

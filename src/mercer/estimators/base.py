@@ -25,15 +25,18 @@ from mercer._runtime.validation import (
     counted,
     flag,
     float_type,
+    is_listed,
     is_name,
     is_plain,
     plus_offset,
+    recorded,
+    require_offset,
 )
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import MATRIX, NUMBERS, TEXTS, float_types, naming_remedy
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precomputed import rows_of_fit
-from mercer.estimators.preprocessing import Preprocessing, Scaler, TrainingSample
+from mercer.estimators.preprocessing import Preprocessing, Scale, Scaler, TrainingSample
 from mercer.estimators.probabilities import calibrate
 from mercer.estimators.selection import CRITERIA
 from mercer.estimators.state import check_coefficients, check_map
@@ -58,7 +61,7 @@ INTERRUPTED = "fit was interrupted; the model holds the last iterate"
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
 _OF_CLUSTERS = {"n_rebuilt_", "n_workers_"}  # what fits over many machines tell besides
-_FLAGS = {"fit_intercept", "polish", "posterior", "preconditioned", "scale", "warm_start"}
+_FLAGS = {"fit_intercept", "polish", "posterior", "preconditioned", "warm_start"}
 
 
 class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
@@ -71,7 +74,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     feature_map: str | FeatureMap
     kernel: Any
     fit_intercept: bool
-    scale: bool
+    scale: Scale
     feature_map_: FeatureMap
     scaler_: Scaler
     map_coef_: NDArray
@@ -129,7 +132,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             Non-negative; at given settings a weight of two is the same as a row given twice, and
             fits that choose settings merge copies of rows into weights. Weights whose sum is below
             their effective number ``sum(w)**2 / sum(w**2)`` are scaled up to it.
-        offset : array of shape (n_samples,), default=None
+        offset : array of shape (n_samples,) or float, default=None
             Known parts of the responses, which the model adds to its own: means of a forecast that
             it corrects, or with a log link logarithms of exposures, such as the days of which y
             counts events. Losses with a log link and, of two classes, "logistic" take it in
@@ -140,7 +143,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        return self._fit_planned(X, y, sample_weight, FitPlan(), offset)
+        with recorded(self, offset):
+            return self._fit_planned(X, y, sample_weight, FitPlan(), offset)
 
     @with_callbacks
     def _fit_planned(
@@ -191,6 +195,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         check_random_state(getattr(self, "random_state", None))
         for name in _FLAGS & self.get_params(deep=False).keys():
             flag(getattr(self, name), name)
+        if not is_listed(self.scale):
+            flag(self.scale, "scale")
 
     def _forget(self) -> None:
         """Remove the fitted attributes that could contradict the next fit's."""
@@ -299,7 +305,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _responses_with(self, X: Any, offset: Any) -> NDArray:
         """Responses to every row, and its offset."""
-        return plus_offset(self._responses(X), offset)
+        responses = self._responses(X)  # first: it refuses an unfitted model
+        require_offset(self, offset)
+        return plus_offset(responses, offset)
 
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k), where the rows are."""
@@ -370,6 +378,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
         State(self).instance("_loss_", Loss)
+        if "_has_offset_" in vars(self):
+            State(self).flag("_has_offset_")
 
 
 @contextmanager

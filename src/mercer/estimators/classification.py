@@ -151,8 +151,9 @@ class Classification(ClassifierMixin, FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        offset : array of shape (n_samples,), default=None
-            Known parts of the responses, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the responses. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------
@@ -168,8 +169,9 @@ class Classification(ClassifierMixin, FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        offset : array of shape (n_samples,), default=None
-            Known parts of the responses, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the responses. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------
@@ -191,8 +193,9 @@ class Classification(ClassifierMixin, FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        offset : array of shape (n_samples,), default=None
-            Known parts of the responses, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the responses. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------

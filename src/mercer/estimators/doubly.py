@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -18,9 +19,10 @@ from mercer._runtime.validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
+from mercer.estimators.first_batch import fitted_to_first
 from mercer.estimators.plan import FitPlan
 from mercer.estimators.precision import warn_of_rough_features
-from mercer.estimators.preprocessing import Preprocessing, TrainingSample
+from mercer.estimators.preprocessing import Preprocessing, Scale, TrainingSample, scale_of
 from mercer.estimators.regression import Regression
 from mercer.estimators.targets import ClassTarget, NumericTarget, Target
 from mercer.losses import Loss
@@ -97,7 +99,7 @@ class StreamingMachine(FeatureModel):
     step_decay: float | None = None
     max_iter: int = 50
     fit_intercept: bool = True
-    scale: bool = True
+    scale: Scale = True
     n_jobs: int | None = None
     random_state: RandomStateLike = None
 
@@ -134,7 +136,10 @@ class StreamingMachine(FeatureModel):
         self.__dict__.update(target.attributes())
         self.__dict__.pop("_probabilities_", None)  # of an earlier state of the model
         begins = not hasattr(self, "map_coef_")
-        scaled = self._begin(rows) if begins else self._preprocessing.scaled(rows.X)
+        if begins:
+            scaled = self._begin(rows, fitted_to_first)
+        else:
+            scaled = self._preprocessing.scaled(rows.X)
         f = self._expansion(rows.target.shape[1:], float_type(X))
         losses = [] if begins else self.loss_curve_.tolist()
         known = len(losses)
@@ -161,14 +166,16 @@ class StreamingMachine(FeatureModel):
             return 1.0
         return min(1.0, len(batch) / max(self.batch_size or 0, _RELIABLE_ROWS))
 
-    def _begin(self, rows: TrainingSample) -> Matrix:
+    def _begin(
+        self, rows: TrainingSample, fitted: Callable[..., Any] = Preprocessing.fitted
+    ) -> Matrix:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
         loss = self._loss_
         if not np.isfinite(loss.lipschitz):
             raise ValueError(
                 f"loss must be one of bounded curvature, for steps of a length; got {loss.name!r}."
             )
-        prepared, scaled = Preprocessing.fitted(self._map(), rows, self.scale)
+        prepared, scaled = fitted(self._map(), rows, scale_of(self))
         self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map
         warn_of_rough_features(self.feature_map_, scaled)
         constant = np.zeros(rows.target.shape[1:])

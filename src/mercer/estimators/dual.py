@@ -19,11 +19,18 @@ from mercer._runtime.arrays import Matrix, row_chunks
 from mercer._runtime.progress import Iterations, is_heard
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import flag, is_name, is_plain, name_from, positive_number
+from mercer._runtime.validation import (
+    flag,
+    is_listed,
+    is_name,
+    is_plain,
+    name_from,
+    positive_number,
+)
 from mercer.estimators._documentation import SHARED, documented
 from mercer.estimators.base import raise_if_interrupted
 from mercer.estimators.inputs import float_types, naming_remedy
-from mercer.estimators.preprocessing import Preprocessing, fit_scaler
+from mercer.estimators.preprocessing import Preprocessing, Scale, fit_scaler, scale_of
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
 from mercer.estimators.targets import checked_labels, class_weights, coded, winners
 from mercer.solvers.dual import BoxDual, DualResult, DualSolver, PairwiseCD
@@ -121,7 +128,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     loss: str = "hinge"
     solver: str = "pairs"
     class_weight: dict[Any, float] | str | None = None
-    scale: bool = True
+    scale: Scale = True
     cache_size: float = 200.0
     tol: float = 1e-3
     max_iter: int = 10_000_000
@@ -248,7 +255,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         if self._is_precomputed():
             self.kernel_ = "precomputed"
             return np.ascontiguousarray(X[:, rows])
-        self.scaler_ = fit_scaler(X, weights, self.scale)
+        self.scaler_ = fit_scaler(X, weights, scale_of(self))
         scaled = Preprocessing(self.scaler_).scaled(X)
         self.kernel_ = self._placed_kernel().resolve(scaled, sample_weight=weights)
         return scaled
@@ -305,7 +312,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         return self._stated_kernel().placed(vars(self).get("feature_names_in_"))
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Matrix, NDArray]:
-        flag(self.scale, "scale")
+        if not is_listed(self.scale):
+            flag(self.scale, "scale")
         X = canonical_csr(X)
         if self._is_precomputed():
             if not (isinstance(self.gamma, str) and self.gamma == "scale"):

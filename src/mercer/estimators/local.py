@@ -26,8 +26,10 @@ from mercer.estimators.plan import FitPlan
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import (
     Preprocessing,
+    Scale,
     TrainingSample,
     fit_scaler,
+    scale_of,
     with_resolved_gamma,
 )
 from mercer.estimators.regression import Regression
@@ -155,7 +157,7 @@ class LocalKernelMachine(FeatureModel):
     n_trees: int = 4
     overlap: float | None = None
     fit_intercept: bool = True
-    scale: bool = True
+    scale: Scale = True
     tol: float = 1e-2
     max_iter: int = 1000
     n_jobs: int | None = None
@@ -198,14 +200,14 @@ class LocalKernelMachine(FeatureModel):
                 )
             self._fit_over_shards(map_, rows, loss, alphas, listener)
             return
-        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
+        self.scaler_ = fit_scaler(rows.X, rows.weights, scale_of(self))
         if criterion is not None:
             scaled = rows.scaled(self.scaler_)
             map_, alpha, values = choose_by(
                 criterion,
                 scaled,
                 scaled.with_resolved_gamma(map_),
-                alphas[0],
+                alphas[0] if self.alpha is not None else _RIDGE / len(rows),
                 self.fit_intercept,
                 map_.fix_key(),
             )
@@ -303,7 +305,7 @@ class LocalKernelMachine(FeatureModel):
     ) -> None:
         is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
         how = {name: getattr(self, name) for name in ("fit_intercept", "tol", "max_iter")}
-        with closing(ShardedLeaves(rows, self._target, self.scale, is_rough)) as far:
+        with closing(ShardedLeaves(rows, self._target, scale_of(self), is_rough)) as far:
             self.scaler_ = far.scaler
             self._check_memory(map_, rows, 1)
             work = far.forest(far.with_resolved_gamma(map_), loss, alphas, how)

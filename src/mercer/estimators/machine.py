@@ -22,7 +22,7 @@ from mercer.estimators.inputs import MATRIX
 from mercer.estimators.plan import FitPlan, HeldOut
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.precomputed import PRECOMPUTED, has_matrix, map_of_matrix, new_rows
-from mercer.estimators.preprocessing import TrainingSample
+from mercer.estimators.preprocessing import Scale, TrainingSample, scale_of
 from mercer.estimators.selection import (
     CRITERIA,
     Interrupted,
@@ -34,6 +34,7 @@ from mercer.estimators.selection import (
     split_key,
 )
 from mercer.estimators.state import check_path
+from mercer.kernels.groups import OfVarying
 from mercer.losses import Loss
 from mercer.maps.members import Endless
 from mercer.penalties import Penalty
@@ -71,7 +72,7 @@ class KernelMachine(FeatureModel):
     l1_ratio: float | None = None
     solver: str | solvers.Solver = "auto"
     fit_intercept: bool = True
-    scale: bool = True
+    scale: Scale = True
     tol: float = 1e-2
     max_iter: int = 1000
     n_jobs: int | None = None
@@ -143,10 +144,9 @@ class KernelMachine(FeatureModel):
         start = None if design is None else self._last_theta(rows)
         if design is None:
             self._forget()
-            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(self.scale)
+            self.scaler_ = None if self._input_kind() == MATRIX else rows.fit_scaler(scale_of(self))
             scaled = rows.scaled(self.scaler_)
-            if self.gamma_path is None:
-                map_ = scaled.with_resolved_gamma(map_)
+            map_ = self._with_kernel_of(scaled, map_)
             self._check_direct(map_, len(rows))
             if criterion is not None:
                 map_ = self._chosen_by(criterion, map_, scaled)
@@ -156,6 +156,18 @@ class KernelMachine(FeatureModel):
             self.feature_map_, self._settings_, self._width_ = map_, settings, rows.X.shape[1:]
         self.device_ = device_of(design, self.device)
         return design, start, thetas
+
+    def _with_kernel_of(self, rows: TrainingSample, map_: maps.FeatureMap) -> maps.FeatureMap:
+        """The map with its kernel for scaled rows; a path of gammas states that one later."""
+        if self.gamma_path is None:
+            return rows.with_resolved_gamma(map_)
+        if not map_.draws_inputs:
+            return map_
+        stated = map_.stated_kernel()
+        kernel = rows.with_resolved_gamma(map_).stated_kernel()
+        if isinstance(kernel, OfVarying):
+            stated = kernel.with_gamma(stated.gamma)
+        return map_.state_kernel(stated)
 
     def _last_design(self, rows: TrainingSample, settings: str) -> Design | None:
         """The design by scaler and map of the last fit, if a warm start keeps both."""
@@ -218,7 +230,7 @@ class KernelMachine(FeatureModel):
         self, criterion: str, map_: maps.FeatureMap, rows: TrainingSample
     ) -> maps.FeatureMap:
         """The map at the best gammas by a criterion, whose alpha becomes ``alpha_``."""
-        alpha = positive_number(self._resolve_penalty(rows.total_weight).alpha, "alpha")
+        alpha = positive_number(self._resolve_penalty(float(len(rows))).alpha, "alpha")
         key = split_key(map_, self.random_state)
         map_, self.alpha_, values = choose_by(criterion, rows, map_, alpha, self.fit_intercept, key)
         self.__dict__.update(values)

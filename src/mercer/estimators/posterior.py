@@ -13,7 +13,7 @@ from mercer._runtime.arrays import check_memory
 from mercer._runtime.device_arrays import on_host
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from
 from mercer._runtime.state import State, is_array, is_finite
-from mercer._runtime.validation import flag, is_name, plus_offset, positive_integer
+from mercer._runtime.validation import flag, is_name, plus_offset, positive_integer, require_offset
 from mercer.equations.posterior import (
     FeatureKernel,
     FeaturePosterior,
@@ -73,14 +73,18 @@ class Posteriors(FeatureModel):
             process with prior covariance ``s2 * k``, given targets with independent noise of
             variance ``s2 * alpha_ * sum(w) / w_i``; the weights w are 1 unless given. The prior
             variance s2 is estimated from the leave-one-out errors of the training targets. The
-            constant term counts as known.
+            constant term counts as known. Weights times c describe targets of weight one that are
+            c times as noisy beside a given ``alpha``: ``noise_std_`` grows by ``sqrt(c)``, and the
+            deviation of the function stays. Without ``alpha``, whose default falls with the sum
+            of the weights, ``noise_std_`` stays and the model is surer.
         return_cov : bool, default=False
             Whether to return also the covariance of new targets of weight one at all rows, with
             ``std**2`` on its diagonal. Noise is independent between rows: the covariance of the
             function alone is ``cov - noise_std_**2 * np.eye(n_samples)``. Not for machines of
             leaves.
-        offset : array of shape (n_samples,), default=None
-            Known parts of the responses, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the responses. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------
@@ -116,8 +120,8 @@ class Posteriors(FeatureModel):
                     "return_std must be False beside return_cov=True, whose diagonal holds the "
                     "squares of the standard deviations; got return_std=True."
                 )
-            mean, covariance, prior = self._joint(X, "return_cov=True")
-            return plus_offset(mean, offset), np.multiply.outer(covariance, prior)
+            mean, covariance, prior = self._joint(X, "return_cov=True", offset)
+            return mean, np.multiply.outer(covariance, prior)
         if not flag(return_std, "return_std"):
             return super().predict(X, offset=offset)
         self._check_fitted()
@@ -127,7 +131,13 @@ class Posteriors(FeatureModel):
         std = np.sqrt(np.multiply.outer(variances + self._noise, prior))
         return mean, std.astype(mean.dtype, copy=False)
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomStateLike = 0) -> NDArray:
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: RandomStateLike = 0,
+        offset: Any = None,
+    ) -> NDArray:
         """Random draws of new targets of weight one at the rows of X, jointly normal.
 
         Draws have the mean and the covariance of ``predict(X, return_cov=True)``: of function and
@@ -140,6 +150,8 @@ class Posteriors(FeatureModel):
             Number of draws, at least 1. More draws begin with the same ones.
         random_state : int, RandomState, Generator or None, default=0
             Seed of the draws; None draws others at every call.
+        offset : array of shape (n_rows,) or float, default=None
+            As for ``predict``.
 
         Returns
         -------
@@ -170,7 +182,7 @@ class Posteriors(FeatureModel):
         (3, 30)
         """
         n_samples, key = positive_integer(n_samples, "n_samples"), key_from(random_state)
-        mean, covariance, prior = self._joint(X, "sample_y")
+        mean, covariance, prior = self._joint(X, "sample_y", offset)
         check_memory(
             24.0 * mean.size * n_samples, f"drawing {n_samples} samples", "use fewer n_samples"
         )
@@ -178,7 +190,9 @@ class Posteriors(FeatureModel):
         draws = np.tensordot(square_root(covariance), normal.T.reshape(*mean.shape, -1), 1)
         return mean[..., None] + np.sqrt(prior)[..., None] * draws
 
-    def _joint(self, X: Any, asked: str) -> tuple[NDArray, NDArray[np.float64], NDArray]:
+    def _joint(
+        self, X: Any, asked: str, offset: Any
+    ) -> tuple[NDArray, NDArray[np.float64], NDArray]:
         """Mean (n,) or (n, k), covariance (n, n) in units of the prior variance, and the latter."""
         self._check_fitted()
         if isinstance(self.feature_map_, LocalKernel):
@@ -186,12 +200,13 @@ class Posteriors(FeatureModel):
                 f"{asked} needs one Gaussian process of all rows; got a {type(self).__name__}, "
                 "whose leaves have one each: use KernelRegressor('nystroem', posterior=True)."
             )
+        require_offset(self, offset)
         posterior, prior = self._posterior(asked)
         rows = self._checked(on_host(X))
         of_pairs = cast("RowPosterior | FeaturePosterior", posterior)
         covariance = of_pairs.covariance(rows, self._preprocessing.scaled)
         covariance[np.diag_indices(len(covariance))] += self._noise
-        return self._responses_of(rows), covariance, prior
+        return plus_offset(self._responses_of(rows), offset), covariance, prior
 
     @property
     def noise_std_(self) -> Any:

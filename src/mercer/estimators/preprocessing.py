@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
@@ -13,10 +13,20 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import solvers
-from mercer._runtime.arrays import Matrix, check_memory
+from mercer._runtime.arrays import Matrix, check_memory, row_chunks
+from mercer._runtime.messages import shown
 from mercer._runtime.moments import Moments
-from mercer._runtime.rows import Data, PreparedRows, is_large, is_sparse, selected
+from mercer._runtime.rows import (
+    Data,
+    PreparedRows,
+    bytes_per_row,
+    is_large,
+    is_sparse,
+    selected,
+)
+from mercer._runtime.validation import flag, is_listed
 from mercer.designs import Design
+from mercer.kernels import Kernel, Stationary
 from mercer.losses import Loss
 from mercer.losses.offset import Offset
 from mercer.maps import ExactKernel, FeatureMap
@@ -27,17 +37,24 @@ from mercer.solvers.forms import with_function_norm
 
 __all__ = [
     "Preprocessing",
+    "Scale",
     "Scaler",
     "TrainingSample",
     "checked_scaler",
     "fit_scaler",
+    "resolved",
+    "scale_of",
+    "varying_columns",
     "with_resolved_gamma",
 ]
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
+Scale: TypeAlias = bool | Sequence[Sequence[int | str]]
+"""Whether inputs are scaled; groups of columns share one scale each."""
 
 _LEAST_VARIANCE = 1e-290  # float64 loses digits of smaller squares
 _ROUNDING = 1e-12  # of the mean of a column: differences below it are rounding
+_FIRST_ROWS = 256  # in which nearly every column that varies has two values
 _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 
@@ -61,7 +78,7 @@ class TrainingSample:
         """The sum of the weights, the number of rows without them."""
         return float(len(self) if self.weights is None else np.sum(self.weights))
 
-    def fit_scaler(self, scale: bool) -> Scaler:
+    def fit_scaler(self, scale: Scale) -> Scaler:
         """``fit_scaler`` of the rows."""
         return fit_scaler(self.X, self.weights, scale)
 
@@ -162,12 +179,16 @@ class Preprocessing:
 
     @classmethod
     def fitted(
-        cls, map_: FeatureMap, rows: TrainingSample, scale: bool
+        cls, map_: FeatureMap, rows: TrainingSample, scale: Scale, are_all: bool = True
     ) -> tuple[Preprocessing, Matrix]:
-        """Scaler and map fitted to the rows, and the scaled rows."""
+        """Scaler and map fitted to the rows, and the scaled rows.
+
+        Columns that are constant in rows that ``are_all`` of a fit have no part in the kernel.
+        """
         scaler = fit_scaler(rows.X, rows.weights, scale)
         scaled = cls(scaler).scaled(rows.X)
-        return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled
+        map_ = with_resolved_gamma(map_, scaled, rows.weights, are_all)
+        return cls(scaler, map_.fit(scaled)), scaled
 
     def scaled(self, X: Data) -> Matrix:
         """All the rows scaled; a MemoryError if a copy of many rows would not fit."""
@@ -217,7 +238,27 @@ class Preprocessing:
         return design
 
 
-def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
+def scale_of(model: Any) -> Scale:
+    """The setting ``scale`` of a model that has seen its rows, with positions for names."""
+    if not is_listed(model.scale):
+        return flag(model.scale, "scale")
+    names = [str(name) for name in vars(model).get("feature_names_in_", ())]
+    groups = []
+    for group in list(model.scale) or [()]:
+        if not is_listed(group) or len(group) < 2:
+            raise ValueError(
+                "scale must be True, False or groups of two columns or more that share a scale, "
+                f"such as [[0, 1]]; got {shown(model.scale)}."
+            )
+        unknown = [name for name in group if isinstance(name, str) and name not in names]
+        if unknown:
+            have = f"X has {names}" if names else "X has no names of columns"
+            raise ValueError(f"scale must name columns of X; got {unknown[0]!r}, and {have}.")
+        groups.append([names.index(c) if isinstance(c, str) else c for c in group])
+    return groups
+
+
+def fit_scaler(X: Data, weights: NDArray | None, scale: Scale) -> Scaler:
     """A scaler fitted to rows; None for texts and where ``scale`` is False.
 
     A column too large is a ValueError; without ``scale`` very different inputs are a warning.
@@ -235,7 +276,7 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     return checked_scaler(scaler, X.dtype, scale)
 
 
-def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale: bool) -> Scaler:
+def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale: Scale) -> Scaler:
     """A fitted scaler of rows of that type; see ``fit_scaler``, whose end this is."""
     if not scale:
         spread = scaler.max_abs_ if isinstance(scaler, MaxAbsScaler) else np.sqrt(scaler.var_)
@@ -255,7 +296,27 @@ def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale
             f"X must have values small enough to be scaled in {dtype}; column "
             f"{int(np.flatnonzero(bad)[0])} is too large."
         )
+    if not isinstance(scale, bool):
+        _share_scales(scaler, scale)
     return scaler
+
+
+def _share_scales(scaler: StandardScaler | MaxAbsScaler, groups: Sequence[Sequence[Any]]) -> None:
+    """Give the columns of a group one scale, the root of their mean variance or the largest."""
+    d, chosen = len(scaler.scale_), [place for group in groups for place in group]
+    for place in chosen:
+        if isinstance(place, bool) or place not in range(d) or chosen.count(place) > 1:
+            raise ValueError(
+                f"scale must have groups of positions from 0 to {d - 1}, each once; got {place!r}."
+            )
+    for group in map(list, groups):
+        if isinstance(scaler, MaxAbsScaler):
+            shared = scaler.max_abs_[group].max()
+        else:
+            is_constant = (scaler.var_[group] == 0) & (scaler.scale_[group] == 1)
+            squares = np.where(is_constant, 0.0, np.square(scaler.scale_[group]))
+            shared = np.sqrt(np.mean(squares))
+        scaler.scale_[group] = shared or 1.0
 
 
 def _scale_small(scaler: StandardScaler, X: NDArray, weights: NDArray | None) -> None:
@@ -268,9 +329,60 @@ def _scale_small(scaler: StandardScaler, X: NDArray, weights: NDArray | None) ->
             scaler.scale_[j] = largest * np.sqrt(share)
 
 
-def with_resolved_gamma(map_: FeatureMap, X: Data, weights: NDArray | None) -> FeatureMap:
-    """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
+def with_resolved_gamma(
+    map_: FeatureMap, X: Data, weights: NDArray | None, are_all: bool = True
+) -> FeatureMap:
+    """``map_`` with a kernel whose gamma is a number that takes the sample weights into account.
+
+    Columns that are constant in rows that ``are_all`` of a fit do not change it.
+    """
     kernel = map_.stated_kernel()
     if kernel is None:
         return map_
-    return map_.state_kernel(kernel.resolve(X, sample_weight=weights))
+
+    def resolve(kernel: Kernel) -> Kernel:
+        return kernel.resolve(X, sample_weight=weights)
+
+    matters = map_.draws_inputs or isinstance(getattr(kernel, "gamma", None), str)
+    varies = varying_columns(X) if are_all and matters else None
+    return map_.state_kernel(resolved(map_, varies, X.shape[-1], resolve))
+
+
+def resolved(
+    map_: FeatureMap,
+    varies: NDArray[np.int64] | None,
+    n_inputs: int,
+    resolve: Callable[[Any], Kernel],
+) -> Kernel:
+    """The kernel of a map with gamma in numbers, which constant columns do not change.
+
+    ``varies`` are the other columns, None for all. Of a map that draws random numbers for every
+    input, the kernel is one of these columns alone.
+    """
+    kernel = map_.stated_kernel()
+    if varies is None:
+        return resolve(kernel)
+    of_these = kernel.of_varying(varies, n_inputs)
+    if map_.draws_inputs:
+        return resolve(of_these)
+    if isinstance(kernel, Stationary) and isinstance(kernel.gamma, str):
+        return kernel.with_gamma(resolve(of_these).gamma)
+    return resolve(kernel)
+
+
+def varying_columns(X: Data) -> NDArray[np.int64] | None:
+    """Columns of more than one value, None if all or none have."""
+    if X.ndim == 1:  # texts
+        return None
+    n, d = X.shape
+    first, columns = X[:1], np.arange(d)
+    first = (first.toarray() if is_sparse(first) else first)[0]
+    parts = [slice(0, min(n, _FIRST_ROWS)), *row_chunks(n, bytes_per_row(X))]
+    for rows in parts:
+        if not len(columns):  # nearly always after the first ones
+            return None
+        part = X[rows]
+        if is_sparse(part):
+            part = np.stack([part.min(axis=0).toarray(), part.max(axis=0).toarray()]).reshape(2, d)
+        columns = columns[(part[:, columns] == first[columns]).all(axis=0)]
+    return None if len(columns) in (0, d) else np.setdiff1d(np.arange(d), columns)

@@ -227,8 +227,9 @@ def _calibration(model: Any, rows: TrainingSample, label: int | None = None) -> 
 def _halves(rows: TrainingSample) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Rows to fit and rows to judge: every second different row of each class.
 
-    The order follows from a row's numbers: equal rows are in one half, and a weight of two equals a
-    row given twice. None if no class has two different rows.
+    The draw follows from the order of the rows along a random direction: equal rows are in one
+    half, a weight of two equals a row given twice, and rounding or another unit of an input changes
+    the half of few rows.
     """
     keys, labels = _keys(rows.X), winners(rows.target)
     order = np.lexsort((keys, labels))
@@ -248,31 +249,34 @@ def _keys(X: Any) -> NDArray[np.float64]:
     """A random number in (0, 1) per row, equal for equal rows; rows on disk differ by place."""
     n = X.shape[0]
     if isinstance(X, PreparedRows):
-        sums = np.arange(n)
+        places = np.arange(n)
     elif X.ndim == 1:  # texts
-        sums = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in X])
+        places = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in X])
     else:
-        factors = Streams(_SPLIT, np.arange(X.shape[1])).bits(1, Slot.VALIDATION)[:, 0]
-        factors |= np.uint64(1)  # so that no bit is lost
-        sums = np.empty(n, dtype=np.uint64)
-        for rows in row_chunks(n, 32.0 * X.shape[1]):
-            sums[rows] = _sums(X[rows], factors)
-    return Streams(_SPLIT, sums.astype(np.int64)).uniform(1, Slot.VALIDATION)[:, 0]
+        places = np.unique(_along_direction(X), return_inverse=True)[1]
+    return Streams(_SPLIT, places).uniform(1, Slot.VALIDATION)[:, 0]
 
 
-def _sums(X: Any, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The bits of the numbers of every row, multiplied by a factor for each column and summed."""
+def _along_direction(X: Any) -> NDArray[np.float64]:
+    """Random linear combination of the inputs, each divided by its range, of every row.
+
+    Its order stays where inputs are shifted and multiplied by positive numbers or constants are
+    added. Equal rows have the same bits.
+    """
+    low, high = X.min(axis=0), X.max(axis=0)
     if is_sparse(X):
-        bits, places = _bits(X.data), np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        sums = np.zeros(X.shape[0], dtype=np.uint64)
-        np.add.at(sums, places, bits * factors[X.indices])
-        return sums
-    total: NDArray[np.uint64] = (_bits(X) * factors).sum(axis=1, dtype=np.uint64)
-    return total
-
-
-def _bits(values: NDArray) -> NDArray[np.uint64]:
-    """The bits of float64 numbers, spread over the lower half too; 0 for zeros of either sign."""
-    bits = np.ascontiguousarray(values + np.float64(0)).view(np.uint64)
-    bits ^= bits >> np.uint64(32)
-    return bits
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+    low, high = low.astype(np.float64), high.astype(np.float64)
+    varies = np.flatnonzero(high > low)
+    of_input = Streams(_SPLIT, np.arange(len(varies))).uniform(1, Slot.VALIDATION)[:, 0]
+    factors, half = np.zeros(X.shape[1]), 0.5 * high - 0.5 * low  # a range may overflow
+    factors[varies] = of_input
+    half[half == 0] = 1.0
+    if is_sparse(X):
+        shares = X.astype(np.float64)
+        shares.data /= half[X.indices]
+        return shares @ factors
+    along = np.empty(X.shape[0])
+    for rows in row_chunks(X.shape[0], 16.0 * X.shape[1]):
+        along[rows] = ((X[rows] - low) / half * factors).sum(axis=1)
+    return along

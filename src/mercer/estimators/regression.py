@@ -34,8 +34,9 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         return_std, return_cov : bool, default=False
             True raises an error: only KernelRegressor and LocalKernelRegressor have standard
             deviations, and only KernelRegressor has covariances.
-        offset : array of shape (n_samples,), default=None
-            Known parts of the responses, as in ``fit``; None adds nothing.
+        offset : array of shape (n_samples,) or float, default=None
+            Known parts of the responses. A model that was fitted with an offset needs it; 0
+            predicts without them.
 
         Returns
         -------

@@ -22,6 +22,7 @@ from mercer.equations.criteria import LeftOut, Likelihood, likes_own_scales, opt
 from mercer.estimators.preprocessing import TrainingSample
 from mercer.estimators.targets import Target
 from mercer.kernels import Stationary
+from mercer.kernels.groups import OfVarying
 from mercer.maps import FeatureMap
 from mercer.maps.base import responses
 from mercer.problem import Problem
@@ -162,9 +163,11 @@ def choose_by(
     """``map_`` at the best gammas for scaled rows, alpha, and the criterion's fitted attribute.
 
     The search starts at the kernel of ``map_``, whose gamma is a number or an array, and at
-    ``alpha``. ``key`` decides which rows it takes if there are too many, and their halves.
+    ``alpha``, of which weights have a mean of 1, whatever their unit. ``key`` decides which rows it
+    takes if there are too many, and their halves.
     """
-    kernel, one, n = map_.stated_kernel(), np.ones((1, 1)), len(rows)
+    stated, one, n = map_.stated_kernel(), np.ones((1, 1)), len(rows)
+    kernel = stated.kernel if isinstance(stated, OfVarying) else stated
     if not isinstance(kernel, Stationary) or kernel.slope(one, one) is None:
         raise ValueError(
             f"selection={criterion!r} needs the kernel 'gaussian', 'laplacian', 'exponential', "
@@ -191,6 +194,7 @@ def choose_by(
     )
     X = rows.X.together() if isinstance(rows.X, PreparedRows) else rows.X
     X = (X.toarray() if is_sparse(X) else X).astype(np.float64)
+    X = X[:, stated.places] if isinstance(stated, OfVarying) else X
     kind = Likelihood if criterion == "evidence" else LeftOut
     judged = kind(kernel, X, targets / sizes, weights, fit_intercept)
     start = np.full(X.shape[1], kernel.gamma), alpha * n

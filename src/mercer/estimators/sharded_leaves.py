@@ -17,6 +17,7 @@ from mercer.engines.rows import RowsByNumber
 from mercer.engines.shards import NumberedRows, gathered, moments_of, summed
 from mercer.estimators.preprocessing import (
     Preprocessing,
+    Scale,
     TrainingSample,
     checked_scaler,
     with_resolved_gamma,
@@ -40,7 +41,7 @@ class ShardedLeaves:
         Prepared rows of other machines, with their targets and weights here.
     target : Target
         Learned target, which workers code theirs with.
-    scale : bool
+    scale : bool or groups of columns
     is_rough : bool
         Whether leaves are solved in float64 whatever the type of the rows.
 
@@ -50,7 +51,7 @@ class ShardedLeaves:
         Fitted to the rows.
     """
 
-    def __init__(self, rows: TrainingSample, target: Target, scale: bool, is_rough: bool):
+    def __init__(self, rows: TrainingSample, target: Target, scale: Scale, is_rough: bool):
         self.rows, self.target = rows, target
         X = rows.X
         far = X.data if X.index is None else X.data.taken(X.index)
@@ -80,7 +81,10 @@ class ShardedLeaves:
         """The map with a ``gamma`` in numbers for the scaled rows."""
         kernel: Any = map_.stated_kernel()
         if isinstance(getattr(kernel, "gamma", None), str) and kernel.gamma == "scale":
-            return map_.state_kernel(kernel.scaled_to(summed(self.shards, moments_of)))
+            moments = summed(self.shards, moments_of)
+            varies = moments.varying
+            own = moments if varies is None else moments.among(varies)
+            return map_.state_kernel(kernel.scaled_to(own))
         return with_resolved_gamma(map_, self.X.prepared(None), self.rows.weights)
 
     def forest(self, map_: Any, loss: Loss, alphas: Sequence[float], how: dict[str, Any]) -> Forest:

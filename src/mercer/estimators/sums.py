@@ -23,8 +23,9 @@ from mercer.designs import Binned, Dense, Design, Sparse
 from mercer.equations.factor import Factor
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.device import on_device
+from mercer.estimators.first_batch import fitted_to_first
 from mercer.estimators.inputs import MATRIX
-from mercer.estimators.preprocessing import Preprocessing, TrainingSample
+from mercer.estimators.preprocessing import TrainingSample, scale_of
 from mercer.estimators.state import check_map
 from mercer.estimators.targets import Target
 from mercer.maps import FeatureMap
@@ -33,6 +34,10 @@ __all__ = ["InBatches", "OfBatches", "RowSums"]
 
 _COPIES = 3.0  # matrices of the side of the sums in memory while some are added or solved
 _ROUNDING = 1e-9  # largest rounding of a sum, relative to it, after all its rows have left
+
+# Largest negative square of a combination of features of no rows, relative to the squares of all
+# rows: features in float32 that come and go differ by about a tenth of it.
+_NEGATIVE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -108,10 +113,10 @@ class RowSums:
                 f"{self.n_rows} of weight {self.weight:g}; got {other.n_rows} of weight "
                 f"{other.weight:g}: begin anew with sklearn.base.clone to be without any."
             )
-        if np.any(np.diagonal(left.products) < -_ROUNDING * np.diagonal(self.products)):
+        if not _are_sums(left.products, np.diagonal(self.products)):
             raise ValueError(
-                "X, y and sample_weight must be those of rows that partial_fit has taken; some of "
-                "these rows are larger than all rows in the sums."
+                "X, y and sample_weight must be those of rows that partial_fit has taken; without "
+                f"these {other.n_rows} rows the sums are those of no rows."
             )
         return left
 
@@ -150,6 +155,17 @@ class RowSums:
         constant = of_targets - (means + self.shift) @ w if self.intercept else 0.0 * of_targets
         shape = (n_columns, *self.outputs)
         return w.reshape(shape), constant.reshape(self.outputs), float(optimality.max())
+
+
+def _are_sums(products: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
+    """Whether some rows have these sums: no combination of their numbers has negative squares.
+
+    Rounding is relative to the squares ``before`` some rows have left.
+    """
+    scale = np.sqrt(np.where(before > 0, before, 1.0))
+    matrix = products / scale / scale[:, None]
+    matrix[np.diag_indices(len(matrix))] += _NEGATIVE
+    return Factor(matrix, overwrite=True, eigenvectors=False).regular
 
 
 class _Solved:
@@ -219,7 +235,8 @@ class InBatches(FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows. The first batch determines scales, gamma and landmarks.
+            New rows. The first batch determines scales, gamma and landmarks: with fewer than 15
+            rows, fewer rows than landmarks, or a constant column, a warning names the remedy.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
             Weight per row, >= 0; the default is 1.
@@ -272,8 +289,8 @@ class InBatches(FeatureModel):
         Raises
         ------
         ValueError
-            If the model has no sums, the data are invalid, or the rows have as many rows or as much
-            weight as all rows in the sums.
+            If the model has no sums, the data are invalid, the rows have as many rows or as much
+            weight as all rows in the sums, or no rows have the sums that are left.
 
         Examples
         --------
@@ -320,7 +337,7 @@ class InBatches(FeatureModel):
             )
         with on_device("cpu"):
             if old is None:
-                prepared, scaled = Preprocessing.fitted(self._map_of_batches(), rows, self.scale)
+                prepared, scaled = fitted_to_first(self._map_of_batches(), rows, scale_of(self))
             else:
                 prepared, scaled = self._preprocessing, self._preprocessing.scaled(rows.X)
             map_ = prepared.feature_map

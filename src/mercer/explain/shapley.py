@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from mercer._runtime.validation import (
     plus_offset,
     positive_integer,
     positive_number,
+    require_offset,
 )
 from mercer.explain.exact import Found
 from mercer.explain.members import Settings, values_of
@@ -135,6 +137,9 @@ def shapley_values(
     check_is_fitted(model)
     model = _local(model)
     members, unit = _members(model)
+    require_offset(_last(model), offset)
+    if isinstance(offset, Real) and offset == 0:
+        offset = None
     if offset is not None:
         _check_adds_offset(model, unit)
     n_inputs = getattr(model, "n_features_in_", None)

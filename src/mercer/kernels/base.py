@@ -166,6 +166,10 @@ class Kernel:
         """Write the matrix for checked X and Y into ``out``; Y is X where the caller passed one."""
         raise NotImplementedError
 
+    def of_varying(self, columns: NDArray[np.int64], n_inputs: int) -> Kernel:
+        """Return this kernel of the columns that vary alone, where its values stay so."""
+        return self
+
     def placed(self, names: Any) -> Kernel:
         """Return this kernel with positions for names of columns, given those of all columns."""
         return self
@@ -254,6 +258,13 @@ class Stationary(Kernel):
         """Return this kernel, whose gamma is a number, for rows of some of its inputs alone."""
         gamma = np.asarray(self.gamma)
         return self.with_gamma(gamma[columns]) if gamma.ndim else self
+
+    def of_varying(self, columns: NDArray[np.int64], n_inputs: int) -> Kernel:
+        from mercer.kernels.groups import OfVarying
+
+        if len(np.atleast_1d(self.gamma)) not in (1, n_inputs):
+            return self  # which ``input_scale`` refuses
+        return OfVarying(self.of_inputs(columns), columns.tolist())
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return self.unit_widths(streams, n_inputs) / self.input_scale(n_inputs)

@@ -75,6 +75,9 @@ class Scaled(Kernel):
     def with_gamma(self, gamma: Gamma) -> Self:
         return replace(self, kernel=self.kernel.with_gamma(gamma))
 
+    def of_varying(self, columns: NDArray[np.int64], n_inputs: int) -> Kernel:
+        return replace(self, kernel=self.kernel.of_varying(columns, n_inputs))
+
     def placed(self, names: Any) -> Self:
         return replace(self, kernel=self.kernel.placed(names))
 
@@ -120,6 +123,10 @@ class _Combined(Kernel):
 
     def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         return replace(self, parts=tuple(part.resolve(X, sample_weight) for part in self.parts))
+
+    def of_varying(self, columns: NDArray[np.int64], n_inputs: int) -> Kernel:
+        parts = tuple(part.of_varying(columns, n_inputs) for part in self.parts)
+        return replace(self, parts=parts)
 
     def placed(self, names: Any) -> Self:
         return replace(self, parts=tuple(part.placed(names) for part in self.parts))

@@ -16,7 +16,7 @@ from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.validation import is_listed, matrix
 from mercer.kernels.base import Gamma, Kernel
 
-__all__ = ["On"]
+__all__ = ["OfVarying", "On"]
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,18 @@ class On(Kernel):
         inner: Any = self.kernel
         places = tuple(chosen.index(int(self.columns[j])) for j in shared)
         return On(inner.of_inputs(np.array(shared)), places)
+
+
+class OfVarying(On):
+    """A kernel of the columns that vary among the rows of a fit.
+
+    Random numbers of its columns are addressed among these, so that constant columns change none.
+    """
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Positions of the columns."""
+        return np.array(self.columns, dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
     n_features_out_: int
     _fitted_by: ClassVar[str] = "n_features_out_"
     default_kernel: ClassVar[str | None] = None
+    draws_inputs: bool = False  # whether random numbers of every input are those of its kernel
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fix the parameters of the map.

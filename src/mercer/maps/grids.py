@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mercer import kernels
 from mercer._runtime.random import Slot, Streams
+from mercer.kernels.groups import OfVarying
 from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomGrids"]
@@ -24,6 +25,7 @@ class RandomGrids(FeatureSequence):
     Grids of an excerpt are those at ``_places`` of the sequence.
     """
 
+    draws_inputs = True
     n_bins_: NDArray[np.int64]
     kernel_: Any
     key_: int
@@ -67,8 +69,15 @@ class RandomGrids(FeatureSequence):
         streams = Streams(self.key_, self._grid_places()[first:stop])
 
         def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, NDArray, NDArray]:
-            shifts = streams.uniform(d, Slot.SHIFT)
-            return widths(streams, d), shifts, streams.bits(d, Slot.MULTIPLIER)
+            sampled = widths(streams, d)
+            if not isinstance(kernel, OfVarying):
+                return sampled, streams.uniform(d, Slot.SHIFT), streams.bits(d, Slot.MULTIPLIER)
+            own, n_own = kernel.places, len(kernel.columns)
+            shifts = np.zeros((len(streams), d))
+            multipliers = np.ones((len(streams), d), dtype=np.uint64)
+            shifts[:, own] = streams.uniform(n_own, Slot.SHIFT)
+            multipliers[:, own] = streams.bits(n_own, Slot.MULTIPLIER)
+            return sampled, shifts, multipliers
 
         if not isinstance(kernel, kernels.Stationary):
             return draw(kernel.widths)

@@ -83,6 +83,10 @@ class Nested(FeatureMap):
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         self.base_.warn_missing(n_missing, n_rows)
 
+    @property
+    def draws_inputs(self) -> bool:  # type: ignore[override]
+        return self._stated_base().draws_inputs
+
     def stated_kernel(self) -> kernels.Kernel | None:
         return self._stated_base().stated_kernel()
 

@@ -239,11 +239,16 @@ default="gaussian"
         # A rotation of the features changes no inner product, and a triangle is half the work.
         return np.ascontiguousarray(linalg.qr(whitening.T, mode="r")[0][: whitening.shape[1]].T)
 
+    @property
+    def n_wanted(self) -> int:
+        """Number of landmarks that the settings ask for."""
+        return _DEFAULT_COMPONENTS if self.n_components is None else self.n_components
+
     def _chosen_landmarks(self, X: Data) -> Matrix:
         if isinstance(self.landmarks, str):
             name = name_from(self.landmarks, _CHOICES, "landmarks")
             n = X.shape[0]
-            wanted = _DEFAULT_COMPONENTS if self.n_components is None else self.n_components
+            wanted = self.n_wanted
             if wanted > n and self.n_components is not None:
                 warnings.warn(
                     f"n_components={wanted} exceeds the {n} rows of X: every row is a landmark.",

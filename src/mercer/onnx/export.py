@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import mercer
 from mercer._runtime.messages import shown
+from mercer._runtime.validation import has_offset
 from mercer.onnx.converters import register
 from mercer.onnx.graph import LEAST_OPSET, ML, ML_OPSET, Graph, Value, element_type
 from mercer.onnx.inputs import Input, Inputs, described, fed
@@ -21,7 +22,9 @@ from mercer.unsupervised.base import Unsupervised
 __all__ = ["feed", "to_onnx"]
 
 
-def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> Any:
+def to_onnx(
+    model: Any, X: Any = None, *, target_opset: int | None = None, offset: float | None = None
+) -> Any:
     """Convert a fitted model to ONNX, which runs without Python.
 
     Linear maps are folded into the weights. Kernels are summed in chunks of rows, so that the
@@ -41,6 +44,9 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
         1970, with the least integer for a missing one. :func:`feed` returns such inputs.
     target_opset : int or None, default=None
         Version of the operators, >= 18; None means 18, which most runtimes support.
+    offset : 0 or None, default=None
+        0 exports a model that was fitted with an offset: its predictions are without one, such as
+        rates.
 
     Returns
     -------
@@ -71,6 +77,7 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     if not hasattr(model, "fit"):
         raise TypeError(f"model must be a fitted estimator; got {shown(model)}.")
     check_is_fitted(model)
+    _check_offset(model, offset)
     _refuse_unsupervised(model)
     opset = LEAST_OPSET if target_opset is None else int(target_opset)
     if opset < LEAST_OPSET:
@@ -92,6 +99,21 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     for name, value in made.items():
         graph.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
     return _model(graph, given, made, opset)
+
+
+def _check_offset(model: Any, offset: float | None) -> None:
+    """Raise for an offset that is not 0, or none of a model that was fitted with one."""
+    if offset is not None and (np.ndim(offset) or offset != 0):
+        raise ValueError(
+            f"offset must be None or 0, as an export has no input for it; got {shown(offset)}."
+        )
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if offset is None and has_offset(last):
+        raise ValueError(
+            f"offset must be 0 to export a {type(last).__name__} that was fitted with one, for "
+            "which the export has no input: its predictions are then without it, such as rates; "
+            "got None."
+        )
 
 
 def _refuse_unsupervised(model: Any) -> None:

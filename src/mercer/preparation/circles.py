@@ -29,7 +29,9 @@ def on_circle(X: ArrayLike, period: float) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (n, 2) or (n, 2 * d)
-        Sines of all columns, then cosines.
+        Sines of all columns, then cosines. An estimator must give both of a column one scale, by
+        ``scale=[[0, 1]]``: with scales of their own, steps of an hour range from 0.40 to 0.75 where
+        rows of some hours are rare.
 
     Raises
     ------
@@ -68,7 +70,9 @@ def on_sphere(X: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (n, 3)
-        Towards longitude 0, longitude 90 degrees east, and the north pole.
+        Towards longitude 0, longitude 90 degrees east, and the north pole. An estimator must give
+        them one scale, by ``scale=[[0, 1, 2]]``: with scales of their own, distances are no longer
+        those of the globe.
 
     Raises
     ------

@@ -20,14 +20,16 @@ from mercer._runtime.progress import CallbackSupportMixin
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
-from mercer._runtime.validation import check_weights, counted, flag, positive_integer
+from mercer._runtime.validation import check_weights, counted, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import entries
 from mercer.estimators.inputs import float_types, naming_remedy
 from mercer.estimators.preprocessing import (
     Preprocessing,
+    Scale,
     Scaler,
     fit_scaler,
+    scale_of,
     with_resolved_gamma,
 )
 from mercer.estimators.state import check_scaler
@@ -50,7 +52,7 @@ COMMON = entries(
         Factor of the distance in the kernel, > 0.
     n_features : int or None, default=None
         Number of random features or landmarks of a map given by name, >= 1; None takes its default.
-    scale : bool, default=True
+    scale : bool or groups of columns, default=True
         Whether inputs are scaled to mean 0 and variance 1, or sparse ones by their largest absolute
         value, as in :class:`mercer.KernelRegressor`. False suits tables that
         :class:`mercer.TablePreparer` has treated, and features of a fitted model.
@@ -81,7 +83,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
     kernel: Any = None
     gamma: float | ArrayLike | str = "scale"
     n_features: int | None = None
-    scale: bool = True
+    scale: Scale = True
     random_state: RandomStateLike = None
     n_jobs: int | None = None
     scaler_: Scaler = field(init=False, default=None)
@@ -125,7 +127,7 @@ class Unsupervised(Checked, CallbackSupportMixin, BaseEstimator):
             map_.set_params(n_components=count)
         if "random_state" in settings and map_.random_state is None:
             map_.set_params(random_state=self._key % 2**31)
-        self.scaler_ = fit_scaler(X, weights, flag(self.scale, "scale"))
+        self.scaler_ = fit_scaler(X, weights, scale_of(self))
         X = self._scaled(X)
         if weights is not None:
             map_ = with_resolved_gamma(map_, X, weights)
