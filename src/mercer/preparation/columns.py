@@ -78,6 +78,10 @@ class TableColumns:
         """n."""
         return len(self.numbers)
 
+    def number(self, place: int) -> NDArray:
+        """The column of numbers of that place in the table."""
+        return self.numbers[:, int(np.flatnonzero(self.places == place)[0])]
+
     def reading(self) -> Reading:
         """Kind and format of every column of the table."""
         kinds = dict.fromkeys(self.places.tolist(), "number")
@@ -94,6 +98,8 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     """
     if isinstance(X, FarRows):
         return X.checked_for(estimator, reset)
+    if isinstance(X, TableColumns):  # checked before they were read
+        return X
     if not reset and is_plain(X, estimator):
         return X
     frame = frame_of(X)
