@@ -74,7 +74,7 @@ def unmet_errors(
 ) -> dict[int, UnmetErrors]:
     """Errors where a label is unknown, by the place of its column; empty where labels say little.
 
-    ``steps`` are the fitted preparer and scaler, ``shares`` those of the columns in distances, and
+    ``steps`` are the fitted preparer and scaler, ``shares`` each column's part in distances, and
     ``scores_of`` makes scores of rows and of the responses to them.
     """
     preparer, n = steps[0], X.shape[0]
@@ -154,7 +154,7 @@ class _LabelTrial:
         """Errors where labels of some columns are unknown; None if they are not larger.
 
         ``known`` are rows left out by chance and the responses to them. Labels of the column
-        ``place`` are held out, all rows of each together; those of ``blank`` are unknown, too.
+        ``place`` are held out, all rows of each together; labels of ``blank`` are unknown, too.
         """
         codes = label_codes(self.columns(self.rows), place)
         n_labels = len(np.unique(codes[codes >= 0]))
@@ -179,7 +179,7 @@ class _LabelTrial:
         return UnmetErrors(growth, scores)
 
     def _factor(self, unmet: NDArray, known: NDArray, n_labels: int) -> NDArray[np.float64]:
-        """Factor of errors of few rows to those of the model, which knows the other columns better.
+        """Factor of errors of few rows: the model knows the other columns better.
 
         The variance that unknown labels add is that of few rows. Of few labels it is uncertain,
         which Student's law accounts for.

@@ -27,7 +27,7 @@ class Unmet:
     """Rows of a table whose label in a column is unknown to the fit."""
 
     rows: NDArray[np.bool_]  # (n,)
-    share: float  # of such rows among new ones like those of the fit, estimated by the fit
+    share: float  # most probable one of such rows by chance, estimated by the fit
     example: str  # one of the labels
     alike: str | None  # label of the fit that the example equals but for its form
 
