@@ -1,8 +1,10 @@
 """Types of columns of CSV files are those of all their cells."""
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
-from mercer.datasets import csv_text
+from mercer.datasets import csv_text, read
 from mercer.datasets.csv_text import CsvText
 from mercer.datasets.files import Input
 
@@ -54,3 +56,35 @@ def test_rows_longer_than_the_first_block_are_read(monkeypatch, path):
     monkeypatch.setattr(csv_text, "_SHARE", csv_text._BLOCK // 10)
     table = CsvText(Input(path(COLUMNS))).table(mixed=True)
     assert table["x"].to_pylist() == [i + 0.5 for i in range(100)]
+
+
+@pytest.mark.parametrize("first", [2**60, 2**63, 10**30, -(2**60)])
+def test_whole_numbers_beyond_2_to_53_keep_their_digits_in_raw_tables(tmp_path, first):
+    ids = [first + row % 9 for row in range(60)]
+    path = tmp_path / "ids.csv"
+    path.write_text("id,x,y\n" + "".join(f"{number},{row},1\n" for row, number in enumerate(ids)))
+    assert read(path, "y", raw=True).X[:, 0].tolist() == list(map(str, ids))
+    table = pa.table({"id": pa.array(ids, pa.decimal128(38, 0)), "x": ids_below(ids)})
+    parquet.write_table(table, tmp_path / "ids.parquet")
+    X = read(tmp_path / "ids.parquet", raw=True).X
+    assert X[:, 0].tolist() == list(map(str, ids))
+    assert X[:, 1].tolist() == ids_below(ids)
+
+
+def ids_below(ids):
+    return [float(number % 7) for number in ids]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_whole_numbers_of_parquet_files_keep_their_digits_beside_missing_cells(tmp_path, dtype):
+    ids = [None, *(2**60 + row for row in range(9))]
+    table = pa.table({"id": pa.array(ids, dtype), "x": list(range(10))})
+    parquet.write_table(table, tmp_path / "ids.parquet")
+    X = read(tmp_path / "ids.parquet", raw=True).X
+    assert X[:, 0].tolist() == [None, *map(str, ids[1:])]
+
+
+def test_floats_and_fractions_beyond_2_to_53_stay_numbers(tmp_path):
+    path = tmp_path / "numbers.csv"
+    path.write_text("a,b\n1e20,9007199254740993.5\n2,3\n")
+    assert read(path, raw=True).X.dtype.kind == "f"

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-__all__ = ["are_thousands", "is_code", "warn_of_thousands", "with_point"]
+__all__ = [
+    "EXACT",
+    "are_names",
+    "are_thousands",
+    "float_of",
+    "is_code",
+    "warn_of_thousands",
+    "with_point",
+]
+
+EXACT = 2**53  # up to which float64 holds every whole number
 
 _CODE = re.compile(r"\s*[+\-\u2212]?0\d+(?:[.,]\d+)?\s*")
 # A number below 1000, or points between its thousands; with a unit or without.
@@ -17,6 +29,27 @@ _BETWEEN_THOUSANDS = re.compile(r"[.\s\u00a0\u202f]")
 def is_code(text: str) -> bool:
     """Whether a digit follows a leading zero, as in post codes, accounts and phone numbers."""
     return _CODE.fullmatch(text) is not None
+
+
+def are_names(whole: Sequence[int], counts: Sequence[int]) -> bool:
+    """Whether different whole numbers, some not held by float64, name something.
+
+    ``counts`` are the rows of each. Float64 would make one of two numbers, or most rows share
+    theirs with another; numbers of single rows, such as times in nanoseconds, are quantities.
+    """
+    floats = [float_of(value) for value in whole]
+    if all(value == known for value, known in zip(whole, floats, strict=True)):
+        return False
+    shared = sum(count for count in counts if count > 1)
+    return len(set(floats)) < len(floats) or 2 * shared > sum(counts)
+
+
+def float_of(value: Any) -> float:
+    """A number as a float, infinite beyond the range."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def are_thousands(texts: Iterable[str]) -> bool:

@@ -18,7 +18,9 @@ from .number_columns import (
     as_numbers,
     cells_as_numbers,
     hold_codes,
+    hold_names,
     hold_thousands,
+    may_be_beyond,
     may_be_thousands,
     may_hold_codes,
 )
@@ -64,12 +66,13 @@ class CsvText:
         """
         text = _native(self.source)
         table = self._whole(text, set(as_text), mixed)
-        thousands, codes = self._doubtful(text, table, mixed)
-        if doubtful := [*dict.fromkeys([*thousands, *codes])]:
+        thousands, codes, names = self._doubtful(text, table, mixed)
+        if doubtful := [*dict.fromkeys([*thousands, *codes, *names])]:
             cells = self._parse(text, dict.fromkeys(doubtful, pyarrow().string()), True, doubtful)
             for name, column in zip(doubtful, cells.columns, strict=True):
                 in_codes = name in codes and hold_codes(column)
-                if in_codes or (name in thousands and hold_thousands(column)):
+                in_names = name in names and hold_names(column)
+                if in_codes or in_names or (name in thousands and hold_thousands(column)):
                     table = _with_column(table, name, column)
         return self._tidy(table, as_text, mixed)
 
@@ -94,16 +97,18 @@ class CsvText:
 
     def _doubtful(
         self, text: Callable[[], Any], table: Any, mixed: bool
-    ) -> tuple[list[str], list[str]]:
-        """Columns of numbers whose texts decide: points between thousands, and codes."""
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Columns of numbers whose texts decide: points between thousands, codes, and numbers
+        beyond 2**53."""
         floats = [f.name for f in table.schema if pyarrow().types.is_floating(f.type)]
-        thousands, codes = [], []
+        thousands, codes, names = [], [], []
         if self.layout.decimal != ",":
             thousands = [n for n in floats if may_be_thousands(table.column(n).to_numpy())]
         if mixed:
             with text() as stream:
                 codes = floats if may_hold_codes(stream) else []
-        return thousands, codes
+            names = [n for n in floats if may_be_beyond(table.column(n).to_numpy())]
+        return thousands, codes, names
 
     def pieces(
         self,
