@@ -377,11 +377,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """
         X = checked_table(self, X, reset=False)
         laws = vars(self).get("_unmet_", {})  # which older files lack
-        preparer = self._pipelines()[0]["preparer"]
-        columns = read_like(preparer, X) if laws or reads else None
+        preparers = [pipeline["preparer"] for pipeline in self._pipelines()]
+        columns = read_like(preparers, X) if laws or reads else None
         if columns is None:
             return X, {}
-        unmet = unmet_labels(preparer, columns, laws) if laws else {}
+        unmet = unmet_labels(preparers[0], columns, laws) if laws else {}
         warn_of_unmet(columns.names, unmet, laws)
         return columns, unmet
 

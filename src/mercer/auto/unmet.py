@@ -85,7 +85,7 @@ def unmet_errors(
     if not places:
         return {}
     rows = np.sort(shuffled(search.key, n, _MOST_READ, Slot.SHUFFLE))
-    columns = read_like(preparer, X if len(rows) == n else rows_of(X, rows))
+    columns = read_like([preparer], X if len(rows) == n else rows_of(X, rows))
     if columns is None:
         return {}
     rows = rows[_rows_of_labels(label_codes(columns, places[0]), search.key)]
@@ -195,7 +195,7 @@ class _LabelTrial:
 
     def columns(self, rows: NDArray) -> TableColumns:
         """Columns of some rows, as the model reads them."""
-        columns = read_like(self.steps[0], rows_of(self.X, rows))
+        columns = read_like(self.steps[:1], rows_of(self.X, rows))
         assert columns is not None
         return columns
 

@@ -49,6 +49,7 @@ class Reading:
 
     kinds: list[str]  # "number", "label" or "date"
     formats: list[str]  # of cells that were texts, "" for all others
+    unused: frozenset[int] = frozenset()  # places of columns that are not read
 
 
 @dataclass(frozen=True)
@@ -155,12 +156,15 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> TableColumns:
     numbers, places = [], []
     columns = TableColumns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
-        value, is_text = _as_numbers_or_more(column, names[place])
-        if like is not None:
+        if like is not None and place in like.unused:
+            value, is_text = _nothing(like.kinds[place], len(X)), False
+        else:
+            value, is_text = _as_numbers_or_more(column, names[place])
+        if like is not None and place not in like.unused:
             value = _as_before(value, like.kinds[place], like.formats[place], names[place], column)
-        elif is_text and isinstance(value, Labels):
+        elif like is None and is_text and isinstance(value, Labels):
             value, columns.formats[place] = _recognised(value, names[place])
-        elif not isinstance(value, Labels) and _may_be_names(value):
+        elif like is None and not isinstance(value, Labels) and _may_be_names(value):
             value = _names(column, value)
         if isinstance(value, Labels):
             columns.labels[place] = value
@@ -347,9 +351,7 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
     if met == kind:
         return value
     if met == "number" and np.isnan(value).all():  # nothing is known of any row
-        if kind == "date":
-            return np.full(len(value), "NaT", dtype="datetime64[us]")
-        return Labels([], np.full(len(value), -1))
+        return _nothing(kind, len(value))
     if kind == "label" and met == "number":
         missing = np.isnan(value)
         cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
@@ -368,6 +370,13 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
                 return read_now
         wrong = _first_wrong(value, kind)
     raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {wrong}.")
+
+
+def _nothing(kind: str, n: int) -> Any:
+    """A column of missing cells."""
+    if kind == "label":
+        return Labels([], np.full(n, -1))
+    return np.full(n, "NaT", dtype="datetime64[us]") if kind == "date" else np.full(n, np.nan)
 
 
 def _holds_spans(column: Any) -> bool:

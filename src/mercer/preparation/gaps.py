@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,25 @@ from mercer.preparation.columns import Reading, TableColumns, read
 from mercer.preparation.labels import OneHot
 from mercer.preparation.pieces import goes_by_pieces
 
-__all__ = ["new_gaps", "read_like"]
+__all__ = ["new_gaps", "read_like", "reading_of"]
 
 
-def read_like(preparer: Any, X: Any) -> TableColumns | None:
-    """The columns of a checked table in the kinds and formats of a fitted ``TablePreparer``.
+def read_like(preparers: Sequence[Any], X: Any) -> TableColumns | None:
+    """The columns of a checked table in the kinds and formats of fits of ``TablePreparer``.
 
-    None for CSR matrices and tables that are read in pieces.
+    Columns that no preparer uses are not read. None for CSR matrices and tables that are read in
+    pieces.
     """
     if sparse.issparse(X) or isinstance(X, FarRows) or goes_by_pieces(X):
         return None
-    return read(X, preparer._names(), Reading(preparer.kinds_, preparer.formats_))
+    return read(X, preparers[0]._names(), reading_of(preparers))
+
+
+def reading_of(preparers: Sequence[Any]) -> Reading:
+    """Kinds and formats of columns at the fit, and places of columns that no preparer uses."""
+    one, used = preparers[0], np.concatenate([preparer.origins_ for preparer in preparers])
+    unused = frozenset(range(one.n_features_in_)).difference(used.tolist())
+    return Reading(one.kinds_, one.formats_, unused)
 
 
 def new_gaps(

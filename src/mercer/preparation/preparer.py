@@ -26,10 +26,11 @@ from mercer._runtime.validation import (
     shown,
 )
 from mercer.preparation.calendar import PARTS, cycles, days
-from mercer.preparation.columns import Reading, TableColumns, checked_table, read
+from mercer.preparation.columns import TableColumns, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
+from mercer.preparation.gaps import reading_of
 from mercer.preparation.label_parts import (
     LABELS,
     LabelTreatment,
@@ -301,7 +302,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._transformed(X)
 
     def _transformed(self, X: Any) -> NDArray:
-        return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
+        return self._transform_columns(read(X, self._names(), reading_of([self])))
 
     def _transform_columns(self, columns: TableColumns) -> NDArray:
         """Transform columns that are read and checked."""
