@@ -88,3 +88,20 @@ def test_floats_and_fractions_beyond_2_to_53_stay_numbers(tmp_path):
     path = tmp_path / "numbers.csv"
     path.write_text("a,b\n1e20,9007199254740993.5\n2,3\n")
     assert read(path, raw=True).X.dtype.kind == "f"
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(
+    "price", ["3'185.17", "3\u2019185,17", "3\u00a0185,17", "3\u202f185.17", "3 185.17"]
+)
+def test_targets_with_separators_of_thousands_are_numbers(tmp_path, price, raw):
+    path = tmp_path / "prices.csv"
+    rows = [f"{row};{price if row % 2 else '999'}" for row in range(20)]
+    path.write_text("\n".join(["x;price", *rows]) + "\n")
+    assert read(path, "price", raw=raw).y.tolist() == 10 * [999.0, 3185.17]
+
+
+def test_targets_in_indian_groups_are_numbers(tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("x;price\n1;1,23,456\n2;99,999\n3;7\n")
+    assert read(path, "price").y.tolist() == [123456, 99999, 7]

@@ -18,12 +18,17 @@ __all__ = [
     "with_point",
 ]
 
+# Apostrophes, blanks and the Arabic separator of thousands, which locales use beside , and .
+BETWEEN = "'\u2019\u066c\u0020\u00a0\u202f\u2009"
+# Whole numbers with groups of three digits or, as in India, of two before the last three.
+GROUPED = rf"(?:\d{{1,3}}(?:[{BETWEEN},]\d{{3}})+|\d{{1,2}}(?:,\d{{2}})*,\d{{3}})"
 EXACT = 2**53  # up to which float64 holds every whole number
 
 _CODE = re.compile(r"\s*[+\-\u2212]?0\d+(?:[.,]\d+)?\s*")
 # A number below 1000, or points between its thousands; with a unit or without.
 _POINTED = re.compile(r"[^\d.,]*(?:[1-9]\d{0,2}(?P<groups>(?:\.\d{3})+)|0|[1-9]\d{0,2})[^\d.,]*")
-_BETWEEN_THOUSANDS = re.compile(r"[.\s\u00a0\u202f]")
+_BETWEEN_THOUSANDS = re.compile(rf"[.\s{BETWEEN}]")
+_GROUPS = re.compile(f"[,{BETWEEN}]")
 
 
 def is_code(text: str) -> bool:
@@ -66,6 +71,11 @@ def are_thousands(texts: Iterable[str]) -> bool:
         has_point |= match["groups"] is not None
         has_none |= match["groups"] is None
     return has_point and has_none
+
+
+def without_groups(text: str) -> str:
+    """A number with a decimal point, without its thousands separators."""
+    return _GROUPS.sub("", text)
 
 
 def with_point(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._runtime.numerals import EXACT, are_thousands, warn_of_thousands
+from mercer._runtime.numerals import BETWEEN, EXACT, GROUPED, are_thousands, warn_of_thousands
 
 from .arrow import pyarrow
 
@@ -24,7 +24,8 @@ __all__ = [
     "whole_as_text",
 ]
 
-_COMMA = r"^[+-]?(?:(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?|,\d+)$"  # 1.234,5
+_COMMA = rf"^[+-]?(?:(?:\d{{1,3}}(?:[.{BETWEEN}]\d{{3}})+|\d+)(?:,\d*)?|,\d+)$"  # 1.234,5
+_POINT = rf"^[+-]?(?:{GROUPED}|\d+)(?:\.\d*)?$"  # 1,234.5
 _THOUSANDS = r"^[+-]?\d{1,3}(?:\.\d{3})*$"
 _NUMBER = r"^[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?$"
 _CODE = r"^\s*[+-]?0\d+([.,]\d+)?\s*$"
@@ -59,6 +60,10 @@ def as_numbers(column: Any, decimal: str, place: str) -> Any:
             return text.cast(kind)
         except arrow.ArrowInvalid:
             continue
+    for form, tidy in ((_POINT, _without_groups), (_COMMA, _with_points)):
+        fits = compute.match_substring_regex(text, form)
+        if compute.all(compute.fill_null(fits, True)).as_py():
+            return tidy(text).cast(arrow.float64())
     return column
 
 
@@ -206,4 +211,10 @@ def _different(text: Any) -> list[str]:
 def _with_points(text: Any) -> Any:
     """Numbers with a decimal comma as numbers with a decimal point and no other separator."""
     compute = pyarrow("compute")
-    return compute.replace_substring(compute.replace_substring(text, ".", ""), ",", ".")
+    text = compute.replace_substring_regex(text, f"[.{BETWEEN}]", "")
+    return compute.replace_substring(text, ",", ".")
+
+
+def _without_groups(text: Any) -> Any:
+    """Numbers with a decimal point and no other separator."""
+    return pyarrow("compute").replace_substring_regex(text, f"[,{BETWEEN}]", "")
