@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from mercer.datasets import csv_text, read
+from mercer.datasets import DataError, csv_text, read
 from mercer.datasets.csv_text import CsvText
 from mercer.datasets.files import Input
 
@@ -105,3 +105,18 @@ def test_targets_in_indian_groups_are_numbers(tmp_path):
     path = tmp_path / "prices.csv"
     path.write_text("x;price\n1;1,23,456\n2;99,999\n3;7\n")
     assert read(path, "price").y.tolist() == [123456, 99999, 7]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_delimiter_at_the_end_of_every_line_makes_no_column(tmp_path, delimiter):
+    path = tmp_path / "ends.csv"
+    lines = ["a,b,y,", *(f"{row},{row}.5,{row}," for row in range(9))]
+    path.write_text("\n".join(lines).replace(",", delimiter) + "\n")
+    for raw in (False, True):
+        table = read(path, "y", raw=raw)
+        assert table.feature_names == ("a", "b")
+        assert table.X.shape == (9, 2)
+    assert CsvText(Input(path)).names == ["a", "b", "y"]
+    path.write_text(path.read_text() + delimiter.join(["9", "9", "9", "more"]) + "\n")
+    with pytest.raises(DataError, match="the last one has no name and holds 'more'"):
+        read(path, "y")

@@ -45,6 +45,7 @@ class Layout:
     named: bool
     skip_lines: int
     decimal: str = "."  # what stands before decimals
+    ends_blank: bool = False  # whether header and first row end in a delimiter
 
 
 class CsvText:
@@ -57,6 +58,8 @@ class CsvText:
         self.source = source
         self.layout = _layout(source, header)
         self.names, self.named = self.layout.names, self.layout.named
+        if self.layout.ends_blank:  # lines end in a delimiter, behind which there is no column
+            self.names = self.names[:-1]
         self.n_rows = None  # unknown before all is read
 
     def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
@@ -66,6 +69,14 @@ class CsvText:
         """
         text = _native(self.source)
         table = self._whole(text, set(as_text), mixed)
+        if self.layout.ends_blank:
+            last = table.column("").drop_null()
+            if len(last):
+                raise DataError(
+                    f"{self.source}: the header must name every column; the last one has no name "
+                    f"and holds {str(last[0].as_py())!r}"
+                )
+            table = table.select(self.names)
         thousands, codes, names = self._doubtful(text, table, mixed)
         if doubtful := [*dict.fromkeys([*thousands, *codes, *names])]:
             cells = self._parse(text, dict.fromkeys(doubtful, pyarrow().string()), True, doubtful)
@@ -300,7 +311,9 @@ def _layout(source: Input, header: bool | None) -> Layout:
             "do; rename one of them"
         )
     refuse_repeated(source, names, "header")
-    return Layout(delimiter, names, True, lines_of_first, _decimal(text, delimiter))
+    ends_blank = len(names) > 1 and not names[-1] and len(second) == len(names)
+    ends_blank = ends_blank and not second[-1].strip()
+    return Layout(delimiter, names, True, lines_of_first, _decimal(text, delimiter), ends_blank)
 
 
 def _delimiter(text: str) -> str:
