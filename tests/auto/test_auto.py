@@ -270,7 +270,7 @@ def test_intervals_hold_as_many_targets_as_they_say():
     for coverage in (0.5, 0.9):
         low, high = model.predict_interval(X[600:], coverage).T
         held = np.mean((low <= y[600:]) & (y[600:] <= high))
-        assert coverage - 0.05 < held < coverage + 0.14  # no set is empty
+        assert coverage - 0.05 < held < coverage + 0.12
 
 
 def test_sets_hold_as_many_labels_as_they_say():

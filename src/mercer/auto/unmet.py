@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,9 +195,7 @@ class _LabelTrial:
 
     def columns(self, rows: NDArray) -> TableColumns:
         """Columns of some rows, as the model reads them."""
-        columns = read_like(self.steps[:1], rows_of(self.X, rows))
-        assert columns is not None
-        return columns
+        return cast(TableColumns, read_like(self.steps[:1], rows_of(self.X, rows)))
 
     def responses(
         self, codes: NDArray, blank: Collection[int] = ()
