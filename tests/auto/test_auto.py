@@ -103,7 +103,8 @@ def test_labels_and_missing_cells_that_fit_did_not_meet_are_predicted():
     model = AutoKernelRegressor(random_state=0).fit(full, y[full.index])
     new = pd.DataFrame({"city": ["Bonn", None], "age": [np.nan, 1e9], "owner": [True, False]})
     new["sold"] = pd.to_datetime(["2030-01-01", None])
-    assert np.isfinite(model.predict(new)).all()
+    with pytest.warns(UserWarning, match="'city' holds labels that the fit has not met in 1 of 2"):
+        assert np.isfinite(model.predict(new)).all()
 
 
 def test_sparse_rows_are_enough():
@@ -246,7 +247,8 @@ def test_rows_in_order_are_judged_like_shuffled_ones():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 3))
     X = X[np.argsort(X[:, 0])]  # neighbours are alike in the input that matters
-    model = AutoKernelRegressor(random_state=0).fit(X, np.sin(2 * X[:, 0]))
+    with pytest.warns(UserWarning, match="column 'x0' alone explains nearly all of the target"):
+        model = AutoKernelRegressor(random_state=0).fit(X, np.sin(2 * X[:, 0]))
     assert model.input_shares_.argmax() == 0
     assert model.input_shares_[0] > 0.8
 
@@ -278,7 +280,7 @@ def test_sets_hold_as_many_labels_as_they_say():
     for coverage in (0.8, 0.95):
         sets = model.predict_set(X[600:], coverage)
         held = sets[np.arange(1000), np.searchsorted(model.classes_, flipped[600:])].mean()
-        assert coverage - 0.05 < held < coverage + 0.12
+        assert coverage - 0.05 < held < coverage + 0.14  # no set is empty
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

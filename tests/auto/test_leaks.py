@@ -45,3 +45,21 @@ def test_labels_of_one_row_each_tell_nothing(table):
     table["name"] = [f"name {i}" for i in range(200)]
     y = np.random.default_rng(1).random(200) > 0.5
     assert not hints(AutoKernelClassifier(random_state=0), table, y)
+
+
+def test_a_column_that_tells_one_of_three_classes_is_named(table):
+    y = np.select([table["week"] > 0.5, table["week"] > -0.5], ["late", "middle"], "early")
+    [hint] = hints(AutoKernelClassifier(random_state=0), table, y)
+    assert hint.startswith("column 'week' alone explains nearly all of the target, AUC ")
+
+
+def test_a_column_that_tells_several_labels_is_named(table):
+    y = np.column_stack([table["week"] > 0.3, table["week"] < -0.4]).astype(int)
+    [hint] = hints(AutoKernelClassifier(random_state=0), table, y)
+    assert hint.startswith("column 'week' alone explains nearly all of the target, AUC ")
+
+
+def test_columns_of_plain_arrays_are_named_by_their_places(table):
+    y = np.where(table["week"] > 0.3, "arrested", "free")
+    [hint] = hints(AutoKernelClassifier(random_state=0), table.to_numpy(), y)
+    assert hint.startswith("column 'x2' alone explains nearly all of the target, AUC ")

@@ -317,3 +317,24 @@ def test_a_file_is_read_alike_by_the_command_line_and_by_pandas(tmp_path):
     first, second = TablePreparer().fit(by_command), TablePreparer().fit(by_pandas)
     assert first.kinds_ == second.kinds_
     np.testing.assert_array_equal(first.transform(by_command), second.transform(by_pandas))
+
+
+@pytest.mark.parametrize(
+    "between", [",", "'", "\u2019", "\u00a0", "\u202f", "\u2009", " ", "\u066c"]
+)
+def test_thousands_are_read_with_every_separator(between):
+    texts = ["3,185.17", "17.5", "1,006", "12,345,678.9"]
+    values = [3185.17, 17.5, 1006, 12345678.9]
+    points = [text.replace(",", between) for text in texts]
+    assert read_as(points, format_of(points)).tolist() == values
+    if between != ",":
+        commas = [text.replace(".", ",") for text in (text.replace(",", between) for text in texts)]
+        assert read_as(commas, format_of(commas)).tolist() == values
+
+
+def test_thousands_in_indian_groups_are_read():
+    texts = ["1,23,456", "99,999.5", "12,34,56,789", "7"]
+    assert read_as(texts, format_of(texts)).tolist() == [123456, 99999.5, 123456789, 7]
+    rupees = [f"₹ {text}" for text in texts]
+    assert read_as(rupees, format_of(rupees)).tolist() == [123456, 99999.5, 123456789, 7]
+    assert format_of(["1,2,3", "4,5,6"]) == ""

@@ -54,3 +54,27 @@ def test_sparse_rows_are_refused():
 
     with pytest.raises(ValueError, match="without must be empty for sparse rows"):
         TablePreparer(without=("x0",)).fit(sparse.random_array((9, 3), density=0.5, rng=0).tocsr())
+
+
+@pytest.mark.parametrize("cells", ["text", "2024-01-31", "12 %", True, float("inf"), b"bytes"])
+def test_columns_that_the_fit_makes_nothing_of_are_not_read(cells):
+    rng = np.random.default_rng(0)
+    number = rng.normal(size=60)
+    table = pd.DataFrame({
+        "number": number,
+        "empty": np.nan,
+        "constant": 3.0,
+        "again": number,
+        "left": rng.normal(size=60),
+        "one label": "a",
+        "label": rng.choice(list("xyz"), 60),
+    })  # fmt: skip
+    with pytest.warns(UserWarning, match="columns are left out"):
+        preparer = TablePreparer(without=["left"]).fit(table)
+    later = table.copy()
+    for name in ("empty", "constant", "again", "left", "one label"):
+        later[name] = pd.Series([cells] * len(table), dtype=object)
+    np.testing.assert_array_equal(preparer.transform(later), preparer.transform(table))
+    later["number"] = "text"
+    with pytest.raises(ValueError, match="column 'number' must hold numbers, as it did at fit"):
+        preparer.transform(later)

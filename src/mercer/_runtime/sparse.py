@@ -15,6 +15,7 @@ from scipy import sparse
 
 from mercer._runtime.arrays import check_memory
 from mercer._runtime.messages import shown, too_large
+from mercer._runtime.numerals import EXACT, float_of
 
 __all__ = [
     "OF_DATES",
@@ -31,22 +32,22 @@ OF_DATES = "derive numbers from them, such as days since a first date"  # the re
 # Bytes that the scale, the norm and so on of a row or column take, and how many need no question.
 _BYTES = 32.0
 _FEW = 1 << 20
-_WHOLE = 2**53  # float64 holds all whole numbers up to this one
 # Numbers that SciPy's routines cannot add, and the type that holds them.
 _WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
 
 
-def canonical_csr(X: Any, name: str = "X") -> Any:
+def canonical_csr(X: Any, name: str = "X", rounds: bool = True) -> Any:
     """``X`` or, where it is sparse, its canonical CSR matrix, a copy; errors call it ``name``.
 
     SciPy's compiled routines read and write wherever the indices of a matrix point, so that they
     are checked first, and flags for sorted or unique entries are not believed. Masks and dates are
-    refused.
+    refused. Numbers that float64 rounds to one are a warning unless not ``rounds``.
     """
     if not sparse.issparse(X):
         refuse_foreign(X, name)
         _refuse_too_large(X, name)
-        _warn_of_rounding(X, name)
+        if rounds:
+            _warn_of_rounding(X, name)
         return X
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
@@ -66,14 +67,7 @@ def floats_of(values: list) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
             return np.array(values, dtype=np.float64)
     except OverflowError:
-        return np.array([_float(value) for value in values])
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float(np.inf if value > 0 else -np.inf)
+        return np.array([float_of(value) for value in values])
 
 
 def _refuse_too_large(X: Any, name: str) -> None:
@@ -100,7 +94,7 @@ def _refuse_too_large(X: Any, name: str) -> None:
 def _warn_of_rounding(X: Any, name: str) -> None:
     """Warn if a column of a dense table holds two whole numbers that are one float64."""
     for column, values in _columns_of_integers(X):
-        if not values.size or max(int(values.max()), -int(values.min())) <= _WHOLE:
+        if not values.size or max(int(values.max()), -int(values.min())) <= EXACT:
             continue
         found = np.unique(values)
         same = np.flatnonzero(np.diff(found.astype(np.float64)) == 0.0)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from mercer._runtime.arrays import Matrix
 from mercer._runtime.messages import shown
+from mercer._runtime.numerals import EXACT
 from mercer._runtime.rows import Data, PreparedRows, is_sparse
 from mercer._runtime.sparse import OF_DATES, canonical_csr, holds_dates, refuse_foreign
 
@@ -389,7 +390,7 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
         groups = _numbers_of_days(groups)
     refuse_foreign(groups, "groups")
     labels = check_array(
-        groups,
+        exact_labels(groups),
         ensure_2d=False,
         dtype=None,
         ensure_all_finite=False,
@@ -410,6 +411,18 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
             f"groups must hold labels that sort, all numbers or all texts; got {shown(groups)}."
         ) from None
     return codes
+
+
+def exact_labels(labels: Any) -> Any:
+    """Labels of rows of which no two whole numbers become one float: an array, or as they are."""
+    if isinstance(labels, np.ma.MaskedArray):
+        return labels
+    array = np.asarray(labels)
+    if array.dtype.kind == "f" and isinstance(labels, (list, tuple)):
+        cells = np.asarray(labels, dtype=object)
+        beyond = (isinstance(c, int) and abs(c) > EXACT for c in cells.ravel().tolist())
+        return cells if any(beyond) else labels
+    return array if array.dtype.kind in "iu" else labels
 
 
 def _numbers_of_days(days: Any) -> NDArray:

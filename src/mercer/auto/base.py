@@ -46,6 +46,7 @@ from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
 from mercer.auto.trials import Settings, log_odds_loss
 from mercer.auto.tuning import TUNING
+from mercer.auto.unmet import UnmetErrors, unmet_errors, warn_of_unmet
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scaling import InputScaler
@@ -54,13 +55,16 @@ from mercer.explain.members import mean_sizes
 from mercer.preparation import (
     TablePreparer,
     TellsColumns,
+    checked_table,
     column_names,
     has_identities,
     label_ways,
     read,
     rows_of,
 )
+from mercer.preparation.gaps import read_like
 from mercer.preparation.repeats import copies_in
+from mercer.preparation.unmet import Unmet, unmet_labels
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 
@@ -175,6 +179,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
         self._measure_errors(X, search)
+        first = self._pipelines()[0]
+        steps = first[0], first[1]
+        beside = self.input_shares_, lambda *held: self._scores(search, *held), self.n_jobs
+        self._unmet_ = {} if self.interrupted_ else unmet_errors(search, steps, X, y, *beside)
         if not self.interrupted_ and np.isinf(budget):
             warn_of_leaks(self, X, y, key)
         monitor.end_fit()
@@ -360,6 +368,25 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _measure_errors(self, X: Any, search: Search) -> None:
         """Keep how far predictions of the held-out rows are off."""
 
+    def _scores(self, search: Search, rows: NDArray, responses: NDArray) -> NDArray:
+        """Errors of responses (m, k) to some rows, of which sets and intervals are made."""
+        raise NotImplementedError
+
+    def _met(self, X: Any, reads: bool = False) -> tuple[Any, dict[int, Unmet]]:
+        """Checked rows, and labels that the fit has not met, of which a warning tells.
+
+        Rows are read as columns where labels matter, or where ``reads`` asks for it.
+        """
+        X = checked_table(self, X, reset=False)
+        laws = vars(self).get("_unmet_", {})  # which older files lack
+        preparers = [pipeline["preparer"] for pipeline in self._pipelines()]
+        columns = read_like(preparers, X) if laws or reads else None
+        if columns is None:
+            return X, {}
+        unmet = unmet_labels(preparers[0], columns, laws) if laws else {}
+        warn_of_unmet(columns.names, unmet, laws)
+        return columns, unmet
+
     def _check_state(self) -> None:
         state = State(self)
         kinds = Pipeline, MeanModel
@@ -377,6 +404,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
+        laws = vars(self).get("_unmet_", {})
+        fit = isinstance(laws, dict) and all(isinstance(law, UnmetErrors) for law in laws.values())
+        state.check("_unmet_", "hold errors by columns", not laws or fit)
+        for law in laws.values():
+            law.check_state()
         for rows in vars(self).get("_background", []):
             state.check("_background", "hold rows", getattr(rows, "ndim", 0) == 2)
 

@@ -19,6 +19,7 @@ from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
 from mercer.estimators import KernelRegressor
 from mercer.maps import ExactKernel
+from mercer.preparation import TableColumns
 from mercer.preparation.gaps import new_gaps
 
 __all__ = ["MOST_ROWS", "HeldErrors", "Spread", "at_least_0", "checked_quantiles", "unknown_rows"]
@@ -189,9 +190,9 @@ def at_least_0(predicted: NDArray, where: Any) -> NDArray:
     return np.where(where, np.maximum(predicted, 0.0), predicted)
 
 
-def unknown_rows(preparer: Any, X: Any) -> NDArray[np.bool_]:
+def unknown_rows(preparer: Any, columns: TableColumns) -> NDArray[np.bool_]:
     """Rows whose columns are all missing, as no row of the fit; a warning tells of other gaps."""
-    names, some, whole = new_gaps(preparer, X)
+    names, some, whole = new_gaps(preparer, columns)
     if names:
         n = int(np.count_nonzero(some))
         shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

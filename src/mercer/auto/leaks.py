@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._runtime.random import Slot, shuffled
 from mercer._runtime.rows import FarRows
-from mercer.preparation import TablePreparer, rows_of
+from mercer.preparation import TablePreparer, column_names, rows_of
 
 __all__ = ["warn_of_leaks"]
 
@@ -23,33 +23,33 @@ _TELLING = 0.98  # R² or area under the ROC curve on the other half
 
 
 def warn_of_leaks(model: Any, X: Any, y: NDArray, key: int) -> None:
-    """Warn of one named column that explains nearly all of the target by itself.
+    """Warn of one column that explains nearly all of the target by itself.
 
     A tree of each column of a large share is fitted to half of some rows; R² or the area under the
-    ROC curve on the other half decides.
+    ROC curve on the other half decides, of several targets, labels or classes their mean.
     """
-    names = getattr(model, "feature_names_in_", None)
     n, d = X.shape
-    is_plain = not (sparse.issparse(X) or isinstance(X, FarRows)) and y.ndim == 1
-    if names is None or not is_plain or n < _LEAST_ROWS or d < _LEAST_COLUMNS:
+    if sparse.issparse(X) or isinstance(X, FarRows) or n < _LEAST_ROWS or d < _LEAST_COLUMNS:
         return
+    names = column_names(X)
     classes = getattr(model, "classes_", None)
-    if classes is not None and len(classes) != 2:
-        return
-    target = y if classes is None else (y == classes[1]).astype(np.int64)
+    target = y.reshape(n, -1)
+    if classes is not None and y.ndim == 1:
+        target = y[:, None] == (classes[1:] if len(classes) == 2 else classes)
+    target = target.astype(np.float64 if classes is None else np.int64)
     rows = shuffled(key, n, _MOST_ROWS, Slot.SHUFFLE)
     one, other = np.array_split(rows, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        kind = "continuous" if classes is None else "classes"
-        preparer = TablePreparer(target=kind, random_state=0)
+        preparer = TablePreparer(target="continuous", random_state=0)
         fitted = preparer.fit_transform(rows_of(X, one), target[one])
         judged = preparer.transform(rows_of(X, other))
     for column in np.argsort(-model.input_shares_, kind="stable")[:_COLUMNS].tolist():
         own = preparer.origins_ == column
-        if not own.any() or len(np.unique(target[one])) < 2 or len(np.unique(target[other])) < 2:
+        varied = (np.ptp(target[one], axis=0) > 0) & (np.ptp(target[other], axis=0) > 0)
+        if not own.any() or not varied.any():
             continue
-        parts = fitted[:, own], target[one], judged[:, own], target[other]
+        parts = fitted[:, own], target[one][:, varied], judged[:, own], target[other][:, varied]
         score = _score(*parts, is_classifier=classes is not None)
         if score > _TELLING:
             measure = "R²" if classes is None else "AUC"
@@ -65,12 +65,11 @@ def warn_of_leaks(model: Any, X: Any, y: NDArray, key: int) -> None:
 def _score(
     fitted: NDArray, target: NDArray, judged: NDArray, truth: NDArray, is_classifier: bool
 ) -> float:
-    """Score on the judged rows of a tree of one column."""
+    """Mean score of the targets (n, k) on the judged rows of trees of one column."""
     from sklearn.metrics import r2_score, roc_auc_score  # which predictions do without
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+    from sklearn.tree import DecisionTreeRegressor
 
-    how: dict[str, Any] = {"min_samples_leaf": _LEAF_ROWS, "random_state": 0}
-    if is_classifier:
-        tree = DecisionTreeClassifier(**how).fit(fitted, target)
-        return float(roc_auc_score(truth, tree.predict_proba(judged)[:, 1]))
-    return float(r2_score(truth, DecisionTreeRegressor(**how).fit(fitted, target).predict(judged)))
+    tree = DecisionTreeRegressor(min_samples_leaf=_LEAF_ROWS, random_state=0)
+    said = tree.fit(fitted, target).predict(judged).reshape(truth.shape)
+    measure = roc_auc_score if is_classifier else r2_score
+    return float(np.mean([measure(*both) for both in zip(truth.T, said.T, strict=True)]))

@@ -40,7 +40,8 @@ from mercer.auto.means import MeanClassifier, MeanRegressor, answer
 from mercer.auto.own_loss import check_knows_offset
 from mercer.auto.scoring import Calibrated, calibrated, chosen_labels
 from mercer.auto.search import Search
-from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.targets import LogTargetRegressor, evened
+from mercer.auto.unmet import laws_of_rows
 from mercer.estimators import (
     KernelClassifier,
     KernelRegressor,
@@ -62,7 +63,7 @@ from mercer.estimators.targets import (
     refuse_class_weight,
     warn_of_small_classes,
 )
-from mercer.preparation import checked_table, rows_of
+from mercer.preparation import TableColumns, checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
@@ -230,7 +231,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
                     "the model again."
                 )
             return plus_offset(self._at_scores(X, lambda spread: spread.quantiles(levels)), offset)
-        predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
+        predicted = answer(self.best_estimator_, "predict", self._met(X)[0])
         predicted = at_least_0(predicted.astype(np.float64, copy=False), self._are_positive_)
         return plus_offset(predicted, offset)
 
@@ -245,7 +246,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         the prediction. With several outputs each has intervals of constant width, centred at the
         prediction. Where no target of the fit was below 0, ends below 0 become 0. A row whose
         columns are all missing gets the quantiles of the held-out targets, unless the fit met such
-        rows; a warning names columns with missing cells that had none at the fit.
+        rows; a warning names columns with missing cells that had none at the fit. A row with a
+        label that the fit has not met gets the quantiles of errors on labels held out.
 
         Parameters
         ----------
@@ -273,7 +275,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
         Errors are of logarithms where the targets are. Unknown rows get the scores of the targets.
         """
-        X = checked_table(self, X, reset=False)
+        X, unmet = self._met(X, reads=True)
         estimator = self.best_estimator_
         logs = isinstance(estimator, LogTargetRegressor)
         middle = (estimator.regressor_ if logs else estimator).predict(X).astype(np.float64)
@@ -281,14 +283,27 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         if not even and self.spread_.machine is not None:
             sizes = self.spread_.sizes(self._pipelines()[0][:-1].transform(X), middle)
             sizes = sizes.reshape(-1, *[1] * middle.ndim)
-        scores = found(Spread(np.empty((0, 1))) if even else self.spread_)
-        scores = scores[:, 0] if middle.ndim == 1 else scores.T
-        ends = middle[..., None] + sizes * scores
-        unknown = unknown_rows(self._pipelines()[0]["preparer"], X)
+
+        def scores(spread: Spread) -> NDArray:
+            return found(spread)[:, 0] if middle.ndim == 1 else found(spread).T
+
+        ends = middle[..., None] + sizes * scores(
+            Spread(np.empty((0, 1))) if even else self.spread_
+        )
+        for place, rows in laws_of_rows(len(middle), {} if even else unmet):
+            law = Spread(np.sort(self._unmet_[place].scores, axis=0))
+            ends[rows] = middle[rows, ..., None] + scores(law)
+        unknown = np.zeros(len(middle), dtype=bool)
+        if isinstance(X, TableColumns):
+            unknown = unknown_rows(self._pipelines()[0]["preparer"], X)
         if unknown.any() and not even:
             ends[unknown] = found(self._errors_.targets)[:, 0]
         ends = estimator.shift_.unbounded(ends) if logs else ends
         return at_least_0(ends, np.asarray(self._are_positive_)[..., None])
+
+    def _scores(self, search: Search, rows: NDArray, responses: NDArray) -> NDArray:
+        errors = search.goal.truth(rows, search.settings.transform) - responses
+        return evened(errors, search.goal.weights_of(rows))
 
     @property
     def spread_(self) -> Spread:
@@ -538,7 +553,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         """
         self._check_fitted()
         require_offset(self, offset)
-        X = checked_table(self, X, reset=False)
+        return self._responses(self._met(X)[0], offset)
+
+    def _responses(self, X: Any, offset: Any) -> NDArray:
+        """Responses to rows that are checked, and perhaps read, with their offset."""
         responses = answer(self.best_estimator_, "decision_function", X)
         beside = check_offset(offset, len(responses))
         return responses if beside is None else plus_offset(responses, self._in_responses(beside))
@@ -567,7 +585,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_labels)
         """
-        responses = self.decision_function(X, offset=offset)
+        self._check_fitted()
+        responses = self._responses(self._met(X)[0], offset)
         if self._has_several_labels:
             indicators: NDArray = self.kernel_machine_._target.predictions(responses)
             return indicators
@@ -589,15 +608,16 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             Of several labels per row, the probability that each label is 1.
         """
-        responses = self.decision_function(X, offset=offset)
-        return self.probabilities_(responses)
+        self._check_fitted()
+        return self.probabilities_(self._responses(self._met(X)[0], offset))
 
     def predict_set(self, X: Any, coverage: float = 0.9, offset: Any = None) -> NDArray:
         """Sets of classes that contain the class of a new row with a given probability.
 
         A set contains each class whose probability is at least a threshold: the quantile
         ``1 - coverage`` of the probabilities that held-out rows have for their true class
-        (split-conformal prediction).
+        (split-conformal prediction). A set contains the predicted class in any case. Rows with a
+        label that the fit has not met have the threshold of labels held out.
 
         Parameters
         ----------
@@ -620,7 +640,16 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
                 "each model of sklearn.multioutput.MultiOutputClassifier(AutoKernelClassifier()) "
                 "has sets of its label."
             )
-        return 1 - self.predict_proba(X, offset=offset) <= self.conformal_.bound(coverage)
+        X, unmet = self._met(X)
+        responses = self._responses(X, offset)
+        probabilities = self.probabilities_(responses)
+        bounds = np.full(len(probabilities), self.conformal_.bound(coverage))
+        for place, rows in laws_of_rows(len(bounds), unmet):
+            law = Conformal(np.sort(self._unmet_[place].scores))
+            bounds[rows] = np.maximum(bounds[rows], law.bound(coverage))
+        sets: NDArray = 1 - probabilities <= bounds[:, None]
+        sets[np.arange(len(sets)), self._labels(responses)] = True
+        return sets
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -667,6 +696,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self.decision_threshold_ = search.judge.threshold(*held)
         if self.decision_threshold_ != 0.5:
             self.validation_score_ = search.judge.score(*held, self.decision_threshold_)
+
+    def _scores(self, search: Search, rows: NDArray, responses: NDArray) -> NDArray:
+        if self._has_several_labels:
+            return np.empty(0)
+        goal = cast(Classes, search.goal)
+        responses = responses[:, 0] if responses.shape[1] == 1 else responses
+        proba = self.probabilities_(self._with_power(search, rows, responses))
+        scores = 1 - proba[np.arange(len(rows)), goal.labels[rows]]
+        return evened(scores, goal.weights_of(rows))
 
     def _with_power(self, search: Search, rows: NDArray, responses: NDArray) -> NDArray:
         """Held-out log odds, whose offset becomes in units of responses."""

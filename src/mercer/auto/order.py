@@ -20,6 +20,7 @@ from mercer.auto.parts import later_rows
 from mercer.auto.scoring import Judge
 from mercer.auto.search import Search
 from mercer.preparation import column_names, read
+from mercer.preparation.columns import Reading
 
 __all__ = ["time_codes", "warn_of_order"]
 
@@ -42,7 +43,7 @@ def time_codes(X: Any, column: Any) -> NDArray[np.int64]:
         cells = X[:, [place]].toarray()
     else:
         cells = X.select(X.columns[place]) if isinstance(X, nw.DataFrame) else X[:, [place]]
-    columns = read(cells, [names[place]])
+    columns = read(cells, [names[place]], Reading(["number"], [""]) if _is_whole(cells) else None)
     rule = f"time must name a column of numbers or dates; {shown(column)}"
     if columns.labels:
         raise ValueError(f"{rule} holds texts, such as {shown(columns.labels[0].texts[0])}.")
@@ -53,10 +54,31 @@ def time_codes(X: Any, column: Any) -> NDArray[np.int64]:
             f"time must name a column without missing cells; {shown(column)} lacks {n_missing} of "
             f"{len(values)}: leave these rows out."
         )
-    present, codes = np.unique(values, return_inverse=True)
+    present, codes = np.unique(_exact(cells, values), return_inverse=True)
     if len(present) < 2:
         raise ValueError(f"time must name a column of two values or more; {shown(column)} has one.")
     return codes.astype(np.int64)
+
+
+def _cells(cells: Any) -> NDArray:
+    """The cells of a table of one column as an array."""
+    if isinstance(cells, nw.DataFrame):
+        return np.asarray(cells[cells.columns[0]].to_numpy())
+    return np.ravel(cells)
+
+
+def _is_whole(cells: Any) -> bool:
+    """Whether cells are whole numbers, also those of Python."""
+    array = _cells(cells)
+    if array.dtype != object:
+        return array.dtype.kind in "iu"
+    return all(isinstance(cell, Integral) for cell in array.tolist())
+
+
+def _exact(cells: Any, values: NDArray) -> NDArray:
+    """Cells that order as they are: whole numbers beyond 2**53, and times in nanoseconds."""
+    array = _cells(cells)
+    return array if _is_whole(cells) or array.dtype.kind == "M" else values
 
 
 def _place(X: Any, column: Any) -> int:

@@ -175,12 +175,13 @@ def log_odds(
     n_jobs: int | None = None,
     offset: NDArray | None = None,
     held_offset: NDArray | None = None,
+    steps: int = TUNING.log_odds_steps,
 ) -> list[NDArray | None]:
     """Log odds of the classes of held rows, (h, k), by the exact machine, for every ridge.
 
     They are responses plus ``held_offset``; the loss adds ``offset`` to those of ``fitted``.
     ``target`` is -1 and 1 of two classes, (n, 1), or of several labels, or indicators of classes,
-    (n, k). A ridge is n times the strength of the penalty. None where few steps do not end at a
+    (n, k). A ridge is n times the strength of the penalty. None where so many steps do not end at a
     solution.
     """
     kernel = kernels.get(settings.kernel, settings.gamma)
@@ -192,9 +193,7 @@ def log_odds(
     y = np.ascontiguousarray(target, dtype=design.dtype)
     penalty = RKHSNorm(alphas[0], design)
     problem = Problem(design, y[:, 0] if y.shape[1] == 1 else y, loss, penalty, weights)
-    solver = RowNewton(
-        tol=TUNING.log_odds_tol, max_iter=TUNING.log_odds_steps, max_inner=TUNING.log_odds_inner
-    )
+    solver = RowNewton(tol=TUNING.log_odds_tol, max_iter=steps, max_inner=TUNING.log_odds_inner)
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         results = solver.solve_path(problem, alphas)

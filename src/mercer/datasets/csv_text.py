@@ -18,7 +18,9 @@ from .number_columns import (
     as_numbers,
     cells_as_numbers,
     hold_codes,
+    hold_names,
     hold_thousands,
+    may_be_beyond,
     may_be_thousands,
     may_hold_codes,
 )
@@ -43,6 +45,7 @@ class Layout:
     named: bool
     skip_lines: int
     decimal: str = "."  # what stands before decimals
+    ends_blank: bool = False  # whether header and first row end in a delimiter
 
 
 class CsvText:
@@ -55,6 +58,8 @@ class CsvText:
         self.source = source
         self.layout = _layout(source, header)
         self.names, self.named = self.layout.names, self.layout.named
+        if self.layout.ends_blank:  # lines end in a delimiter, behind which there is no column
+            self.names = self.names[:-1]
         self.n_rows = None  # unknown before all is read
 
     def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
@@ -64,12 +69,21 @@ class CsvText:
         """
         text = _native(self.source)
         table = self._whole(text, set(as_text), mixed)
-        thousands, codes = self._doubtful(text, table, mixed)
-        if doubtful := [*dict.fromkeys([*thousands, *codes])]:
+        if self.layout.ends_blank:
+            last = table.column("").drop_null()
+            if len(last):
+                raise DataError(
+                    f"{self.source}: the header must name every column; the last one has no name "
+                    f"and holds {str(last[0].as_py())!r}"
+                )
+            table = table.select(self.names)
+        thousands, codes, names = self._doubtful(text, table, mixed)
+        if doubtful := [*dict.fromkeys([*thousands, *codes, *names])]:
             cells = self._parse(text, dict.fromkeys(doubtful, pyarrow().string()), True, doubtful)
             for name, column in zip(doubtful, cells.columns, strict=True):
                 in_codes = name in codes and hold_codes(column)
-                if in_codes or (name in thousands and hold_thousands(column)):
+                in_names = name in names and hold_names(column)
+                if in_codes or in_names or (name in thousands and hold_thousands(column)):
                     table = _with_column(table, name, column)
         return self._tidy(table, as_text, mixed)
 
@@ -94,16 +108,18 @@ class CsvText:
 
     def _doubtful(
         self, text: Callable[[], Any], table: Any, mixed: bool
-    ) -> tuple[list[str], list[str]]:
-        """Columns of numbers whose texts decide: points between thousands, and codes."""
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Columns of numbers whose texts decide: points between thousands, codes, and numbers
+        beyond 2**53."""
         floats = [f.name for f in table.schema if pyarrow().types.is_floating(f.type)]
-        thousands, codes = [], []
+        thousands, codes, names = [], [], []
         if self.layout.decimal != ",":
             thousands = [n for n in floats if may_be_thousands(table.column(n).to_numpy())]
         if mixed:
             with text() as stream:
                 codes = floats if may_hold_codes(stream) else []
-        return thousands, codes
+            names = [n for n in floats if may_be_beyond(table.column(n).to_numpy())]
+        return thousands, codes, names
 
     def pieces(
         self,
@@ -295,7 +311,9 @@ def _layout(source: Input, header: bool | None) -> Layout:
             "do; rename one of them"
         )
     refuse_repeated(source, names, "header")
-    return Layout(delimiter, names, True, lines_of_first, _decimal(text, delimiter))
+    ends_blank = len(names) > 1 and not names[-1] and len(second) == len(names)
+    ends_blank = ends_blank and not second[-1].strip()
+    return Layout(delimiter, names, True, lines_of_first, _decimal(text, delimiter), ends_blank)
 
 
 def _delimiter(text: str) -> str:

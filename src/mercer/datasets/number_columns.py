@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._runtime.numerals import are_thousands, warn_of_thousands
+from mercer._runtime.numerals import BETWEEN, EXACT, GROUPED, are_thousands, warn_of_thousands
 
 from .arrow import pyarrow
 
@@ -15,13 +15,17 @@ __all__ = [
     "as_numbers",
     "cells_as_numbers",
     "hold_codes",
+    "hold_names",
     "hold_thousands",
+    "may_be_beyond",
     "may_be_thousands",
     "may_hold_codes",
     "text_among_numbers",
+    "whole_as_text",
 ]
 
-_COMMA = r"^[+-]?(?:(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d*)?|,\d+)$"  # 1.234,5
+_COMMA = rf"^[+-]?(?:(?:\d{{1,3}}(?:[.{BETWEEN}]\d{{3}})+|\d+)(?:,\d*)?|,\d+)$"  # 1.234,5
+_POINT = rf"^[+-]?(?:{GROUPED}|\d+)(?:\.\d*)?$"  # 1,234.5
 _THOUSANDS = r"^[+-]?\d{1,3}(?:\.\d{3})*$"
 _NUMBER = r"^[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?$"
 _CODE = r"^\s*[+-]?0\d+([.,]\d+)?\s*$"
@@ -56,6 +60,10 @@ def as_numbers(column: Any, decimal: str, place: str) -> Any:
             return text.cast(kind)
         except arrow.ArrowInvalid:
             continue
+    for form, tidy in ((_POINT, _without_groups), (_COMMA, _with_points)):
+        fits = compute.match_substring_regex(text, form)
+        if compute.all(compute.fill_null(fits, True)).as_py():
+            return tidy(text).cast(arrow.float64())
     return column
 
 
@@ -70,6 +78,39 @@ def cells_as_numbers(column: Any, decimal: str) -> Any:
         return text.cast(arrow.float64())
     except arrow.ArrowInvalid:
         return text
+
+
+def whole_as_text(column: Any) -> Any:
+    """A column of numbers, as texts if they are whole and some are beyond 2**53.
+
+    Float64 holds few such numbers, but they may be names.
+    """
+    arrow, compute, types = pyarrow(), pyarrow("compute"), pyarrow().types
+    kind = column.type
+    if not (types.is_decimal(kind) or types.is_int64(kind) or types.is_uint64(kind)):
+        return column
+    ends = [end.as_py() or 0 for end in compute.min_max(column).values()]
+    if max(map(abs, ends)) <= EXACT:
+        return column
+    try:
+        whole = column.cast(arrow.decimal256(76, 0)) if types.is_decimal(kind) else column
+    except arrow.ArrowInvalid:  # of fractions
+        return column
+    return arrow.array([None if cell is None else str(cell) for cell in whole.to_pylist()])
+
+
+def may_be_beyond(values: np.ndarray) -> bool:
+    """True if floats are whole and some are so large that they may be another whole number."""
+    size = np.abs(values[np.isfinite(values)])
+    return bool((size >= EXACT).any() and (size == np.floor(size)).all())
+
+
+def hold_names(column: Any) -> bool:
+    """Whether a column of texts has nothing but whole numbers, some of them beyond 2**53."""
+    compute = pyarrow("compute")
+    text = compute.utf8_trim_whitespace(column)
+    fits = compute.fill_null(compute.match_substring_regex(text, r"^[+-]?\d+$"), True)
+    return bool(compute.all(fits).as_py())
 
 
 def hold_codes(column: Any) -> bool:
@@ -170,4 +211,10 @@ def _different(text: Any) -> list[str]:
 def _with_points(text: Any) -> Any:
     """Numbers with a decimal comma as numbers with a decimal point and no other separator."""
     compute = pyarrow("compute")
-    return compute.replace_substring(compute.replace_substring(text, ".", ""), ",", ".")
+    text = compute.replace_substring_regex(text, f"[.{BETWEEN}]", "")
+    return compute.replace_substring(text, ",", ".")
+
+
+def _without_groups(text: Any) -> Any:
+    """Numbers with a decimal point and no other separator."""
+    return pyarrow("compute").replace_substring_regex(text, f"[,{BETWEEN}]", "")

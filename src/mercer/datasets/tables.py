@@ -25,7 +25,7 @@ from .arrow import (
 from .base import DataError, Table
 from .csv_text import CsvText
 from .files import Input
-from .number_columns import as_numbers, text_among_numbers
+from .number_columns import as_numbers, text_among_numbers, whole_as_text
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
@@ -267,6 +267,7 @@ class Faults:
 
 def raw_matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
     """The features as they are: float64 if all are numbers, else objects; NaN or None."""
+    table = _with_whole_texts(table.select(features))
     if all(is_number(table.schema.field(name).type) for name in features):
         X = np.column_stack([numbers_of(table.column(name)) for name in features])
         return X.astype(np.float64, copy=False)
@@ -276,10 +277,19 @@ def raw_matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
     return X
 
 
+def _with_whole_texts(table: Any) -> Any:
+    """A table whose whole numbers beyond 2**53 are texts, as names may be that floats confuse."""
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if (texts := whole_as_text(column)) is not column:
+            table = table.set_column(place, name, [texts])
+    return table
+
+
 def frame(table: Any, features: list[str]) -> Any:
     """The features as a table of PyArrow whose types data frames have."""
     arrow = pyarrow()
-    table = table.select(features)
+    table = _with_whole_texts(table.select(features))
     for place, field in enumerate(table.schema):
         if arrow.types.is_null(field.type) or arrow.types.is_decimal(field.type):
             column = table.column(place).cast(arrow.float64())

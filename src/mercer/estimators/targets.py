@@ -21,7 +21,7 @@ from mercer import losses
 from mercer._runtime.messages import shown
 from mercer._runtime.rows import Data, is_sparse
 from mercer._runtime.sparse import holds_dates
-from mercer._runtime.validation import name_from, refuse_missing
+from mercer._runtime.validation import exact_labels, name_from, refuse_missing
 from mercer.estimators.inputs import check_weights, checked_pair, numbers
 from mercer.estimators.tensors import labels_of
 from mercer.losses import Loss
@@ -415,10 +415,17 @@ def checked_labels(model: str, y: Any, takes_several: bool = False) -> Any:
             "y must hold labels; got dates: derive labels from them, such as weekdays, or numbers "
             "for a regressor, such as days since a first date."
         )
+    y = exact_labels(y)
     array = np.asarray(y)
     refuse_missing(array, "y", "label")
     if array.dtype == object and all(isinstance(label, Real) for label in array.ravel().tolist()):
-        return np.array(array.tolist())
+        y = np.asarray(exact_labels(array.tolist()))
+        if y.dtype == object:
+            largest = shown(max(y.ravel(), key=abs))
+            raise ValueError(
+                f"y must hold whole numbers that int64 or uint64 holds; got {largest}: give such "
+                "labels as texts."
+            )
     return y
 
 

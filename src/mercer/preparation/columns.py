@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._runtime.messages import shown, too_large
-from mercer._runtime.numerals import warn_of_thousands
+from mercer._runtime.numerals import EXACT, are_names, warn_of_thousands
 from mercer._runtime.rows import FarRows
 from mercer._runtime.sparse import canonical_csr, floats_of
 from mercer._runtime.validation import is_plain
@@ -37,6 +39,7 @@ __all__ = ["Labels", "Reading", "TableColumns", "checked_table", "column_names",
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
 _MOST_DIGITS = 10**4000  # Python refuses to write whole numbers of more than 4300 digits
+_WHOLE = re.compile(r"\s*[+-]?\d{1,4000}\s*")
 _SHORT_TYPES = (nw.Float32, nw.Int8, nw.Int16, nw.UInt8, nw.UInt16, nw.Boolean)
 
 
@@ -46,6 +49,7 @@ class Reading:
 
     kinds: list[str]  # "number", "label" or "date"
     formats: list[str]  # of cells that were texts, "" for all others
+    unused: frozenset[int] = frozenset()  # places of columns that are not read
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,10 @@ class TableColumns:
         """n."""
         return len(self.numbers)
 
+    def number(self, place: int) -> NDArray:
+        """The column of numbers of that place in the table."""
+        return self.numbers[:, int(np.flatnonzero(self.places == place)[0])]
+
     def reading(self) -> Reading:
         """Kind and format of every column of the table."""
         kinds = dict.fromkeys(self.places.tolist(), "number")
@@ -94,6 +102,8 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     """
     if isinstance(X, FarRows):
         return X.checked_for(estimator, reset)
+    if isinstance(X, TableColumns):  # checked before they were read
+        return X
     if not reset and is_plain(X, estimator):
         return X
     frame = frame_of(X)
@@ -114,7 +124,7 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     if kind in "OUSMm" and not sparse.issparse(X):
         validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         return np.asarray(X)
-    X = canonical_csr(X)
+    X = canonical_csr(X, rounds=False)
     return validate_data(
         estimator,
         X,
@@ -140,16 +150,22 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> TableColumns:
     first. A column that is of no use, or cannot be what it was before, is refused.
     """
     all_numbers = like is None or all(kind == "number" for kind in like.kinds)
-    if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+    is_plain = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+    if all_numbers and is_plain and (like is not None or not _may_be_names(X)):
         return TableColumns(names, _floats(X), np.arange(X.shape[1]))
     numbers, places = [], []
     columns = TableColumns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
-        value, is_text = _as_numbers_or_more(column, names[place])
-        if like is not None:
+        if like is not None and place in like.unused:
+            value, is_text = _nothing(like.kinds[place], len(X)), False
+        else:
+            value, is_text = _as_numbers_or_more(column, names[place])
+        if like is not None and place not in like.unused:
             value = _as_before(value, like.kinds[place], like.formats[place], names[place], column)
-        elif is_text and isinstance(value, Labels):
+        elif like is None and is_text and isinstance(value, Labels):
             value, columns.formats[place] = _recognised(value, names[place])
+        elif like is None and not isinstance(value, Labels) and _may_be_names(value):
+            value = _names(column, value)
         if isinstance(value, Labels):
             columns.labels[place] = value
         elif value.dtype.kind == "M":
@@ -166,6 +182,34 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> TableColumns:
 def _each(X: Any) -> Iterator[Any]:
     """The columns of a frame or an array."""
     return X.iter_columns() if isinstance(X, nw.DataFrame) else iter(X.T)
+
+
+def _may_be_names(numbers: NDArray) -> bool:
+    """Whether float64 cannot hold all whole numbers of the size of some of these."""
+    if numbers.dtype.kind not in "iuf" or numbers.dtype.itemsize < 8 or not numbers.size:
+        return False
+    return bool(np.fmax.reduce(numbers, axis=None) > EXACT) or bool(
+        np.fmin.reduce(numbers, axis=None) < -EXACT
+    )
+
+
+def _names(column: Any, numbers: NDArray) -> Any:
+    """Labels of whole numbers that float64 does not hold and that name something; else numbers."""
+    kind = getattr(column.dtype, "kind", "")
+    if kind == "f" or (isinstance(column, nw.Series) and column.dtype.is_float()):
+        return numbers
+    missing = np.isnan(numbers)
+    cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
+    present = [cell for cell, gone in zip(cells, missing.tolist(), strict=True) if not gone]
+    if np.isinf(numbers).any() or any(cell != int(cell) for cell in present):
+        return numbers
+    whole = list(map(int, present))
+    return _labels(whole, missing) if _are_names(whole) else numbers
+
+
+def _are_names(whole: list[int]) -> bool:
+    counts = Counter(whole)
+    return are_names(list(counts), list(counts.values()))
 
 
 def _floats(numbers: NDArray) -> NDArray:
@@ -281,7 +325,15 @@ def _recognised(labels: Labels, column: str) -> tuple[Any, str]:
     if name.endswith(COMMA):
         present = [text for text in labels.texts if not is_nothing(text)]
         warn_of_thousands(present, f"column {column!r}")
-    return (_in_format(labels, name), name) if name else (labels, "")
+    if not name:
+        return labels, ""
+    values = _in_format(labels, name)
+    if name == "number" and _may_be_names(values):
+        whole = [int(text) if _WHOLE.fullmatch(text) else None for text in labels.texts]
+        rows = [whole[code] for code in labels.codes.tolist() if code >= 0]
+        if _are_names([number for number in rows if number is not None]):
+            return labels, ""
+    return values, name
 
 
 def _in_format(labels: Labels, name: str) -> NDArray:
@@ -299,9 +351,7 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
     if met == kind:
         return value
     if met == "number" and np.isnan(value).all():  # nothing is known of any row
-        if kind == "date":
-            return np.full(len(value), "NaT", dtype="datetime64[us]")
-        return Labels([], np.full(len(value), -1))
+        return _nothing(kind, len(value))
     if kind == "label" and met == "number":
         missing = np.isnan(value)
         cells = column.to_list() if isinstance(column, nw.Series) else column.tolist()
@@ -320,6 +370,13 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
                 return read_now
         wrong = _first_wrong(value, kind)
     raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {wrong}.")
+
+
+def _nothing(kind: str, n: int) -> Any:
+    """A column of missing cells."""
+    if kind == "label":
+        return Labels([], np.full(n, -1))
+    return np.full(n, "NaT", dtype="datetime64[us]") if kind == "date" else np.full(n, np.nan)
 
 
 def _holds_spans(column: Any) -> bool:

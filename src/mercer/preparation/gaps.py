@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,27 +10,42 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.rows import FarRows
-from mercer.preparation.columns import Reading, read
+from mercer.preparation.columns import Reading, TableColumns, read
 from mercer.preparation.labels import OneHot
 from mercer.preparation.pieces import goes_by_pieces
 
-__all__ = ["new_gaps"]
+__all__ = ["new_gaps", "read_like", "reading_of"]
 
 
-def new_gaps(preparer: Any, X: Any) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Names of columns with gaps, missing in X and never in the fit, and two masks of rows.
+def read_like(preparers: Sequence[Any], X: Any) -> TableColumns | None:
+    """The columns of a checked table in the kinds and formats of fits of ``TablePreparer``.
 
-    Only columns that the preparer uses count; CSR matrices, whose empty cells are 0, and tables
-    that are read in pieces have none. The first mask (n,) has the rows with a gap and a known cell
-    in another used column: their columns are named. The second has rows with every other used cell
-    missing.
+    Columns that no preparer uses are not read. None for CSR matrices and tables that are read in
+    pieces.
     """
-    none = np.zeros(X.shape[0], dtype=bool)
     if sparse.issparse(X) or isinstance(X, FarRows) or goes_by_pieces(X):
-        return [], none, none
-    columns = read(X, preparer._names(), Reading(preparer.kinds_, preparer.formats_))
+        return None
+    return read(X, preparers[0]._names(), reading_of(preparers))
+
+
+def reading_of(preparers: Sequence[Any]) -> Reading:
+    """Kinds and formats of columns at the fit, and places of columns that no preparer uses."""
+    one, used = preparers[0], np.concatenate([preparer.origins_ for preparer in preparers])
+    unused = frozenset(range(one.n_features_in_)).difference(used.tolist())
+    return Reading(one.kinds_, one.formats_, unused)
+
+
+def new_gaps(
+    preparer: Any, columns: TableColumns
+) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Names of columns with gaps, missing in a table and never in the fit, and two masks of rows.
+
+    Only columns that the preparer uses count. The first mask (n,) has the rows with a gap and a
+    known cell in another used column: their columns are named. The second has rows with every other
+    used cell missing.
+    """
     used = np.unique(preparer.origins_)
-    missing = np.zeros((X.shape[0], preparer.n_features_in_), dtype=bool)
+    missing = np.zeros((columns.n_rows, preparer.n_features_in_), dtype=bool)
     missing[:, columns.places] = np.isnan(columns.numbers)
     for place, labels in columns.labels.items():
         missing[:, place] = labels.codes < 0

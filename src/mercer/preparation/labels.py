@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 from mercer._runtime.state import State
 from mercer._runtime.validation import weighted_mean
 from mercer.preparation.columns import Labels
-from mercer.preparation.numeric import frequent_ones
+from mercer.preparation.numeric import frequent_ones, rare_share
 
 __all__ = ["Counts", "OneHot", "TargetCodes", "target_columns"]
 
@@ -31,10 +31,12 @@ class OneHot:
     texts: list[str] = field(default_factory=list)
     missing: bool = False
     unknown: float = 0.0  # value of every column where the label is unknown
+    rare: float = 1.0  # share of new rows whose label is unknown, at most, by ``rare_share``
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
         _check_texts(self, "texts")
+        State(self).number("rare", 0.0)
         State(self).flag("missing")
         State(self).number("unknown")
 
@@ -47,6 +49,7 @@ class OneHot:
         unknown.
         """
         met, counts = np.unique(labels.codes, return_counts=True)
+        self.rare = rare_share(counts)
         met = met[frequent_ones(counts, least, most)]
         self.texts = sorted(labels.texts[code] for code in met if code >= 0)
         self.missing = bool(len(met)) and met[0] < 0
@@ -99,10 +102,12 @@ class TargetCodes:
     codes: NDArray = field(default_factory=lambda: np.empty((0, 0)))
     unit: NDArray = field(default_factory=lambda: np.empty(0))
     outputs: list[str] = field(default_factory=list)
+    rare: float = 1.0  # as of ``OneHot``
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
         state, k = State(self), _check_texts(self, "outputs")
+        state.number("rare", 0.0)
         state.array("codes", (_check_texts(self, "texts") + 2, k), "d")
         state.check("unit", "be positive", (state.array("unit", (k,), "d") > 0).all())
 
@@ -115,8 +120,9 @@ class TargetCodes:
         weights: NDArray | None = None,  # above 0
     ) -> NDArray[np.float64]:
         """Learn from targets (n, k) and code the rows of the fit, each fold by the others."""
-        met = np.unique(labels.codes)
+        met, counts = np.unique(labels.codes, return_counts=True)
         self.texts, self.outputs = [labels.texts[code] for code in met if code >= 0], outputs
+        self.rare = rare_share(counts)
         places = labels.numbered(self.texts)
         weights = None if weights is None else weights / weights.mean()
         centre = weighted_mean(target, weights)
@@ -192,15 +198,18 @@ class Counts:
 
     texts: list[str] = field(default_factory=list)
     codes: NDArray = field(default_factory=lambda: np.empty(0))
+    rare: float = 1.0  # as of ``OneHot``
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
+        State(self).number("rare", 0.0)
         State(self).array("codes", (_check_texts(self, "texts") + 2,), "d")
 
     def fit(self, labels: Labels) -> Counts:
         """Count the labels."""
         met, counts = np.unique(labels.codes, return_counts=True)
         self.texts = [labels.texts[code] for code in met if code >= 0]
+        self.rare = rare_share(counts)
         codes = np.log1p(counts[met >= 0])
         centre, spread = (codes.mean(), codes.std()) if len(codes) else (0.0, 0.0)
         unknown = (0.0 - centre) / (spread or 1.0)

@@ -22,6 +22,7 @@ __all__ = [
     "few_integers",
     "frequent_ones",
     "quantile_rows",
+    "rare_share",
     "repeating_integers",
     "repeats",
     "worth_keeping",
@@ -207,9 +208,17 @@ class Values:
 
     values: NDArray
     beside: bool = False
+    rare: float = 1.0  # share of new rows whose number has no column, at most, by ``rare_share``
+
+    @classmethod
+    def of(cls, column: NDArray, values: NDArray, beside: bool = False) -> Values:
+        """Columns for ``values`` among the numbers of the rows of the fit."""
+        n_without = int(np.count_nonzero(~(np.isin(column, values) | np.isnan(column))))
+        return cls(values, beside, _upper_share(n_without, len(column)))
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
+        State(self).number("rare", 0.0)
         State(self).array("values", (None,), "d")
         State(self).flag("beside")
 
@@ -266,6 +275,19 @@ def frequent_ones(counts: NDArray, least: int, most: int | None = None) -> NDArr
     if most is not None:
         kept[np.argsort(-counts, kind="stable")[most:]] = False
     return kept
+
+
+def rare_share(counts: NDArray) -> float:
+    """Most probable share of labels unknown to a fit among new rows, by counts of its labels.
+
+    Good, The population frequencies of species, Biometrika 1953: the share of rows whose label no
+    other row has; plus two standard errors.
+    """
+    return _upper_share(int(np.count_nonzero(counts == 1)), int(counts.sum()))
+
+
+def _upper_share(n_new: int, n: int) -> float:
+    return min(1.0, float(n_new + 2 * n_new**0.5 + 1) / max(n, 1))
 
 
 def repeats(codes: NDArray) -> bool:

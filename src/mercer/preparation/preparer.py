@@ -27,10 +27,11 @@ from mercer._runtime.validation import (
     shown,
 )
 from mercer.preparation.calendar import PARTS, cycles, days
-from mercer.preparation.columns import Reading, TableColumns, checked_table, read
+from mercer.preparation.columns import TableColumns, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
+from mercer.preparation.gaps import reading_of
 from mercer.preparation.label_parts import (
     LABELS,
     LabelTreatment,
@@ -297,6 +298,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._transform_checked(checked_table(self, X, reset=False))
 
     def _transform_checked(self, X: Any) -> Any:
+        if isinstance(X, TableColumns):
+            return self._transform_columns(X)
         if self.sparse_scaler_ is not None:
             return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
         if sparse.issparse(X):
@@ -306,7 +309,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._transformed(X)
 
     def _transformed(self, X: Any) -> NDArray:
-        return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
+        return self._transform_columns(read(X, self._names(), reading_of([self])))
 
     def _transform_columns(self, columns: TableColumns, once: Once = each_time) -> NDArray:
         """Transform columns that are read and checked; ``once`` keeps what parts make of them."""
@@ -428,11 +431,16 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         once: Once,
     ) -> list[NDArray]:
         few = few_integers(columns.places, columns.numbers, self.max_integers)
-        self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
+        self.parts_: list[tuple[int, Any]] = [
+            (place, Values.of(columns.number(place), v)) for place, v in few.items()
+        ]
         if self.identities:
             repeating = repeating_integers(columns.places, columns.numbers)
             of_numbers = {place: v for place, v in repeating.items() if place not in few}
-            self.parts_ += [(place, Values(v, beside=True)) for place, v in of_numbers.items()]
+            self.parts_ += [
+                (place, Values.of(columns.number(place), v, beside=True))
+                for place, v in of_numbers.items()
+            ]
             self._check_identities(columns, sum(map(len, of_numbers.values())))
         block = self._block(columns)
         rows = quantile_rows(self._key, columns.n_rows)
@@ -559,7 +567,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _of(columns: TableColumns, place: int, part: Any) -> Any:
         """The values that a part transforms."""
         if isinstance(part, Values):
-            return columns.numbers[:, int(np.flatnonzero(columns.places == place)[0])]
+            return columns.number(place)
         return columns.labels[place]
 
     def _all_origins(self) -> NDArray[np.int64]:

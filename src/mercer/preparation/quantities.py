@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._runtime.numerals import without_groups
 from mercer._runtime.state import State
 from mercer.preparation.columns import Labels
 from mercer.preparation.numeric import Numbers
@@ -27,7 +28,7 @@ _LEAST_VALUES = 3  # different numbers, below which the label alone says as much
 
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d(?!\d))")
 _NUMBER = re.compile(
-    r"(?<![\w.])[-\u2212]?(?:\d{1,3}(?:,\d{2,3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+(?!\w))?|(?<!\w)\.\d+"
+    r"(?<![\w.])[-\u2212]?(?:\d{1,3}(?:[,'\u2019]\d{2,3})+|\d+)(?:\.\d+)?(?:e[-+]?\d+(?!\w))?|(?<!\w)\.\d+"
 )
 _WORDS = ("rs", "ca", "approx", "about", "over", "under", "up to", "from", "min", "max")
 _BEFORE = "|".join([*map(re.escape, MONEY), *map(str.lower, CODES), *(rf"{w}\.?" for w in _WORDS)])
@@ -182,7 +183,7 @@ def _read(text: str) -> list[_Quantity]:
     ends = [match.start() for match in matches[1:]] + [len(text)]
     found, low = [], None
     for match, end in zip(matches, ends, strict=True):
-        value = float(match[0].replace(",", "").replace("\u2212", "-"))
+        value = float(without_groups(match[0]).replace("\u2212", "-"))
         after = text[match.end() : end]
         if low is None and end < len(text) and _TO.fullmatch(after):
             low = value

@@ -10,7 +10,14 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._runtime.numerals import are_thousands, is_code, with_point
+from mercer._runtime.numerals import (
+    BETWEEN,
+    GROUPED,
+    are_thousands,
+    is_code,
+    with_point,
+    without_groups,
+)
 
 __all__ = [
     "CODES",
@@ -32,8 +39,8 @@ _NOTHING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none", "nat", "
 
 _SIGN = r"(?P<sign>[+\-\u2212]?)"
 _POINT = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
-_COMMAS = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?"  # 1,234.5
-_DECIMAL_COMMA = r"(?:\d{1,3}(?:[.\u0020\u00a0\u202f]\d{3})+|\d+)(?:,\d*)?"  # 1.234,5
+_COMMAS = rf"{GROUPED}(?:\.\d*)?"  # 1,234.5
+_DECIMAL_COMMA = rf"(?:\d{{1,3}}(?:[.{BETWEEN}]\d{{3}})+|\d+)(?:,\d*)?"  # 1.234,5
 COMMA = ", 1.234,5"  # end of the names of formats with a decimal comma
 MONEY = "$€£¥₹₩₽₺"
 CODES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "SEK", "NOK", "DKK", "PLN")
@@ -170,10 +177,6 @@ def _plain(body: str) -> str:
     return body
 
 
-def _without_commas(body: str) -> str:
-    return body.replace(",", "")
-
-
 def _truths(texts: Sequence[str]) -> list[_Number | None]:
     found = [TRUTHS.get(text.strip().lower()) for text in texts]
     return [None if value is None else _Number(value) for value in found]
@@ -258,7 +261,7 @@ def _formats() -> Iterator[tuple[str, _Reader]]:
     """All formats, in the order they are tried."""
     bodies = {
         "": (_POINT, _plain),
-        ", 1,234.5": (f"(?:{_COMMAS}|{_POINT})", _without_commas),
+        ", 1,234.5": (f"(?:{_COMMAS}|{_POINT})", without_groups),
         COMMA: (_DECIMAL_COMMA, with_point),
     }
     yield TRUTH, _truths
