@@ -179,10 +179,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
         self._measure_errors(X, search)
-        first = self._pipelines()[0]
-        steps = first[0], first[1]
-        beside = self.input_shares_, lambda *held: self._scores(search, *held), self.n_jobs
-        self._unmet_ = {} if self.interrupted_ else unmet_errors(search, steps, X, y, *beside)
+        self._unmet_ = {}
+        if not self.interrupted_ and time.perf_counter() < start + TUNING.end_share * budget:
+            first = self._pipelines()[0]
+            steps = first["preparer"], first["scaler"]
+            beside = self.input_shares_, lambda *held: self._scores(search, *held), self.n_jobs
+            self._unmet_ = unmet_errors(search, steps, X, y, *beside)
         if not self.interrupted_ and np.isinf(budget):
             warn_of_leaks(self, X, y, key)
         monitor.end_fit()

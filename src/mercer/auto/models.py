@@ -552,11 +552,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_labels)
         """
         self._check_fitted()
-        require_offset(self, offset)
         return self._responses(self._met(X)[0], offset)
 
     def _responses(self, X: Any, offset: Any) -> NDArray:
         """Responses to rows that are checked, and perhaps read, with their offset."""
+        require_offset(self, offset)
         responses = answer(self.best_estimator_, "decision_function", X)
         beside = check_offset(offset, len(responses))
         return responses if beside is None else plus_offset(responses, self._in_responses(beside))
