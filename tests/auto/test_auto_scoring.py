@@ -451,3 +451,11 @@ def test_other_scorers_predict_the_likeliest_class(scoring):
     X, y = rare(400, 0)
     model = AutoKernelClassifier(scoring=scoring, random_state=0).fit(X, y)
     assert model.decision_threshold_ == 0.5
+
+
+def test_a_scorer_of_a_positive_class_asks_for_its_name():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    rule = r"scoring must name the positive class.*make_scorer\(metric, pos_label='yes'\)"
+    with pytest.raises(ValueError, match=rule):
+        AutoKernelClassifier(scoring="f1", random_state=0).fit(X, y)

@@ -127,3 +127,21 @@ def test_automatic_classifiers_add_the_offset_to_log_odds(table):
     odds = [each["probability_more"] / each["probability_less"] for each in (first, moved)]
     np.testing.assert_allclose(odds[1], np.exp(2) * odds[0], rtol=1e-3)
     assert (moved["in_set_more"] >= first["in_set_more"]).all()
+
+
+@pytest.mark.parametrize(("loss", "task"), [("poisson", "regression"), ("hinge", "classification")])
+def test_a_loss_of_numbers_or_classes_alone_decides_the_task(table, loss, task):
+    table.assign(claims=table.claims % 4).to_csv("t.csv", index=False)  # whole numbers, few
+    exposure = ("--exposure", "days") if loss == "poisson" else ()
+    told = done("fit", "t.csv", "--target", "claims", "--loss", loss, *exposure, "--out", "m.skops",
+                "--json")  # fmt: skip
+    assert json.loads(told)["task"] == task
+
+
+def test_a_wrong_target_is_named_before_a_missing_output():
+    wrong = run("fit", "t.csv", "--target", "claim")
+    assert wrong.exit_code == 1
+    assert "did you mean 'claims'" in wrong.output
+    lacking = run("fit", "t.csv", "--target", "claims")
+    assert lacking.exit_code == 1
+    assert "--out must name the model file to write, such as model.skops." in lacking.output

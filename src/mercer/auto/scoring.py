@@ -322,6 +322,13 @@ class _Rows:
                 self.is_weighted = False  # a scorer without weights counts all rows alike
                 return self._best(right)
             reason = str(error).partition("\n")[0].rstrip(".")
+            if "pos_label" in reason:
+                positive = shown(np.unique(self.y)[-1])
+                raise ValueError(
+                    f"scoring must name the positive class, which {shown(self.scorer)} takes to be "
+                    f"1: give make_scorer(metric, pos_label={positive}), or --positive on the "
+                    "command line."
+                ) from error
             raise ValueError(
                 "scoring must need no more than predictions, responses or probabilities for "
                 f"held-out rows; {shown(self.scorer)} ended in {type(error).__name__}: {reason}."

@@ -49,7 +49,9 @@ def _of_file(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> dict
 
     if options.cv is not None and options.checkpoint is not None:
         raise ValueError("--cv must be left out beside --checkpoint, which holds one fit.")
-    rows = labelled(options.data, roles, options.task, options.out_of_core, raw=choice.automatic)
+    given = options.data, roles, options.task_or_loss, options.out_of_core
+    rows = labelled(*given, raw=choice.automatic)
+    out = options.model_file
     rows.tell()
     if rows.offset is not None and options.scoring is not None:
         raise ValueError("--scoring must be left out beside --offset and --exposure.")
@@ -58,14 +60,14 @@ def _of_file(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> dict
     check_folds(rows, options.cv)
     rows = _prepared(rows, choice)
     model, seconds, interrupted = _fitted(rows, choice, options.verbose)
-    summary = _written(rows, model, _stated(choice.settings), roles, options.out)
+    summary = _written(rows, model, _stated(choice.settings), roles, out)
     if interrupted or summary["interrupted"]:
-        say(f"wrote {options.out}, the model as far as the fit was when it was interrupted")
+        say(f"wrote {out}, the model as far as the fit was when it was interrupted")
     if interrupted:
         raise KeyboardInterrupt
     summary |= {"seconds": seconds, **scored(rows.data, model, scorer, rows.offset)}
     if options.report is not None:
-        summary["report"] = _reported(rows, model, options.report, options.out)
+        summary["report"] = _reported(rows, model, options.report, out)
     if options.cv is not None and not summary["interrupted"]:
 
         def fit_part(part: Labelled) -> Any:
@@ -88,7 +90,8 @@ def _of_folder(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> di
     plan = planned(options, roles, choice.automatic)
     checkpoint = choice.settings.get("checkpoint")
     with shards(options, plan, choice.automatic) as engine:
-        rows = labelled_over(options.data, plan, engine, options.task)
+        rows = labelled_over(options.data, plan, engine, options.task_or_loss)
+        out = options.model_file
         rows.tell()
         model = _machine_for(rows.data.task, choice)
         if checkpoint is not None:
@@ -108,10 +111,10 @@ def _of_folder(options: FitOptions, choice: EstimatorChoice, roles: Roles) -> di
             vars(model).pop("feature_names_in_", None)
         if checkpoint is not None:
             model.solver = "block"  # where its checkpoints were is no part of the model
-        summary = _written(rows, model, choice.settings, roles, options.out)
+        summary = _written(rows, model, choice.settings, roles, out)
         summary |= {"seconds": seconds, "workers": engine.n_workers, **vars(progress.counts)}
         if interrupted:
-            say(f"wrote {options.out}, the model as far as the fit was when it was interrupted")
+            say(f"wrote {out}, the model as far as the fit was when it was interrupted")
             raise KeyboardInterrupt
         say(progress.counts.in_words(engine.n_workers))
         with waiting(f"scoring {n} rows"):

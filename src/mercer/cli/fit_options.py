@@ -46,8 +46,11 @@ class FitOptions:
 
     data: Data
     out: Annotated[
-        Path, typer.Option(help="The model file to write.", rich_help_panel=OUTPUT_PANEL)
-    ]
+        Path | None,
+        typer.Option(
+            help="The model file to write; a fit needs one.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = None
     target: Target = None
     task: AsTask = Task.auto
     features: Features = None
@@ -283,9 +286,29 @@ class FitOptions:
             return "--scheduler"
         return "" if self.workers is None else "--workers"
 
+    @property
+    def task_or_loss(self) -> Task:
+        """The task that is asked for, or that of a loss of numbers or of classes alone."""
+        from mercer.losses import LOSSES
+
+        kind = LOSSES.get(self.loss or "")
+        if self.task is not Task.auto or kind is None:
+            return self.task
+        loss = kind()
+        if loss.is_classification:
+            return Task.classification
+        return Task.auto if loss.quadratic else Task.regression
+
+    @property
+    def model_file(self) -> Path:
+        """The file to write; asked for once the data have been read, which may lack the target."""
+        if self.out is None:
+            raise ValueError("--out must name the model file to write, such as model.skops.")
+        return self.out
+
     def check_files(self) -> None:
         """Raise for outputs that would replace inputs or foreign files."""
-        outputs = [Output("--out", self.out, MODEL)]
+        outputs = [] if self.out is None else [Output("--out", self.out, MODEL)]
         if self.report is not None:
             outputs.append(Output("--report", self.report, PAGE))
         check_outputs(outputs, {"DATA": Path(self.data)}, self.force)
