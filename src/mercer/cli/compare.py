@@ -19,6 +19,7 @@ from mercer.cli.options import (
     Ids,
     Jobs,
     Json,
+    Missing,
     Seed,
     Target,
     Task,
@@ -30,7 +31,7 @@ from mercer.cli.options import (
     show_table,
     simple_table,
 )
-from mercer.cli.roles import Roles, names_in
+from mercer.cli.roles import Roles, names_in, words_in
 from mercer.cli.write import (
     FIGURE,
     RECORDS,
@@ -85,6 +86,7 @@ def compare(
     features: Features = None,
     drop: Drop = None,
     id_: Ids = None,
+    missing: Missing = None,
     time: TimeColumn = None,
     methods: Methods = None,
     sizes: Sizes = None,
@@ -107,7 +109,8 @@ def compare(
     from mercer import plots
     from mercer.cli.read import labelled
 
-    roles = Roles(target, names_in(features), names_in(drop), names_in(id_), time=time)
+    columns = names_in(features), names_in(drop), names_in(id_)
+    roles = Roles(target, *columns, time=time, missing=words_in(missing))
     rows = labelled(data, roles, task)
     rows.tell()
     if time is not None:

@@ -271,6 +271,7 @@ def _written(
         "time": roles.time,
         "offset": roles.offset,
         "exposure": roles.exposure,
+        "missing": None if roles.missing is None else list(roles.missing),
     }
     columns = {name: value for name, value in columns.items() if value is not None}
     scorer = getattr(model, "scoring", None)

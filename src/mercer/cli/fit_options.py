@@ -26,12 +26,13 @@ from mercer.cli.options import (
     Jobs,
     Json,
     MaxMemory,
+    Missing,
     OutOfCore,
     Seed,
     Target,
     Task,
 )
-from mercer.cli.roles import Roles, names_in
+from mercer.cli.roles import Roles, names_in, words_in
 from mercer.cli.write import MODEL, PAGE, Force, Output, check_outputs, check_writable_folder
 
 
@@ -56,6 +57,7 @@ class FitOptions:
     features: Features = None
     drop: Drop = None
     id_: Ids = None
+    missing: Missing = None
     weights: Annotated[
         str | None,
         _valued("NAME", "Column of weights of the rows, of at least 0.", panel=DATA_PANEL),
@@ -275,7 +277,7 @@ class FitOptions:
         if self.exposure is not None and self.loss not in ("poisson", "tweedie", "gamma"):
             raise ValueError("--exposure needs --loss poisson, tweedie or gamma.")
         one = (self.target, features, drop, ids, self.weights, self.groups, self.time)
-        return Roles(*one, self.offset, self.exposure)
+        return Roles(*one, self.offset, self.exposure, words_in(self.missing))
 
     @property
     def workers_option(self) -> str:
@@ -316,6 +318,7 @@ class FitOptions:
     def refuse_with_workers(self) -> None:
         """Raise if an option is given that needs all rows in one process."""
         needing = {
+            "--missing": self.missing is not None,
             "--sparse": self.sparse,
             "--groups": self.groups,
             "--offset": self.offset,

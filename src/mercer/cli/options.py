@@ -113,6 +113,15 @@ Features = _names(
 Ids = _names(
     "Columns that name the rows: no inputs, but kept beside predictions.", "--id", panel=DATA_PANEL
 )
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORDS",
+        help="Words that mean a missing cell of a CSV file, with commas between them, in place of "
+        "NA, None and others; '' for blank cells alone.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
 AsTask = Annotated[
     Task,
     typer.Option(

@@ -76,6 +76,7 @@ def labelled(
     path = Path(text)
     if not is_file(text, out_of_core):
         roles.refuse_others(f"{text} is a known data set")
+        roles.refuse_words(f"{text} is a known data set")
         return _known(text, roles.target, task)
     rows = _read_file(path, roles, out_of_core, raw)
     table = rows.table
@@ -230,11 +231,11 @@ def _stays_in_file(path: Path, out_of_core: bool) -> bool:
 def _read_file(path: Path, roles: Roles, out_of_core: bool, raw: bool) -> _Rows:
     """The rows of a file, and its test part if an NPZ file has one."""
     from mercer import datasets
-    from mercer.datasets.readers import columns_of, read_parts
+    from mercer.datasets.readers import read_parts
 
     if out_of_core and not datasets.mapped.is_parquet(path):
         raise ValueError(f"--out-of-core needs a Parquet file; {path} is none.")
-    file = columns_of(path)
+    file = _columns_in(path, roles)
     if file is None:
         roles.refuse_others(f"{path} is none")
         table = datasets.read(path, roles.target)
@@ -253,6 +254,16 @@ def _read_file(path: Path, roles: Roles, out_of_core: bool, raw: bool) -> _Rows:
     with waiting(f"reading {path} into files beside it"):
         table = datasets.memory_mapped(path, roles.target, columns=inputs)
     return _Rows(table, *extra)
+
+
+def _columns_in(path: Path, roles: Roles) -> Any:
+    """The columns of a file, None if it has none; only CSV has words for missing cells."""
+    from mercer.datasets.readers import columns_of
+
+    file = columns_of(path, roles.missing)
+    if not hasattr(file, "layout"):
+        roles.refuse_words(f"{path} is none")
+    return file
 
 
 def floats(X: Any) -> Any:
@@ -290,10 +301,9 @@ def frame_in(
 ) -> tuple[Any, dict[str, Any]]:
     """Columns of a file without a target as a table of PyArrow, and the id columns."""
     from mercer.datasets import tables
-    from mercer.datasets.readers import columns_of
 
     text, _ = table_of(text)
-    file = columns_of(Path(text)) if is_file(text) else None
+    file = _columns_in(Path(text), roles) if is_file(text) else None
     if file is None:
         raise ValueError(f"a table must have columns, as CSV and Parquet files do; got {text}.")
     if not file.named:
@@ -301,7 +311,7 @@ def frame_in(
     if wanted is not None:
         require(text, wanted, file.names)
     inputs = wanted or roles.inputs(text, file.names, None)
-    table = file.table(roles.ids, mixed=True)
+    table = file.table(roles.ids, mixed=True, used=inputs)
     if not table.num_rows:
         raise ValueError(f"{text} holds columns and no row.")
     return tables.frame(table, inputs), {name: table.column(name) for name in roles.ids}
@@ -319,7 +329,7 @@ def _read_rows(file: Any, roles: Roles, raw: bool) -> _Rows:
     source = file.source
     target = _target_name(file, roles.target)
     inputs = _inputs(file, roles, target)
-    table = file.table([] if target is None else [target], mixed=True)
+    table = file.table([] if target is None else [target], mixed=True, used=inputs)
     if not table.num_rows:
         raise ValueError(f"{source} holds columns and no row.")
     table, left_out = _with_target(table, target)

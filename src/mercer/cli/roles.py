@@ -21,6 +21,7 @@ class Roles:
     time: str | None = None  # orders the rows, and is an input, too
     offset: str | None = None  # known parts of the responses
     exposure: str | None = None  # whose logarithms are
+    missing: tuple[str, ...] | None = None  # words for a missing cell; None: the usual ones
 
     @property
     def others(self) -> dict[str, tuple[str, ...]]:
@@ -42,6 +43,11 @@ class Roles:
         if named:
             option = next(iter(named))
             raise ValueError(f"{option} needs a file with names of columns; {what}.")
+
+    def refuse_words(self, what: str) -> None:
+        """Raise if words for missing cells are given for data that are no CSV file."""
+        if self.missing is not None:
+            raise ValueError(f"--missing needs a CSV file; {what}.")
 
     def inputs(self, source: str, names: Sequence[str], target: str | None) -> list[str]:
         """The columns to fit, once all that is named is found to be there and to have one role."""
@@ -80,6 +86,11 @@ def names_in(text: str | None) -> tuple[str, ...]:
             f"an end of line; got {shown(text)}."
         ) from None
     return tuple(dict.fromkeys(cell.strip() for cell in cells if cell.strip()))
+
+
+def words_in(text: str | None) -> tuple[str, ...] | None:
+    """The words that ``--missing`` gives; none of an empty text, None without the option."""
+    return None if text is None else names_in(text)
 
 
 def require(source: str, wanted: Sequence[str], names: Sequence[str], option: str = "") -> None:

@@ -63,7 +63,7 @@ def to_predict(text: str, saved: SavedModel, ids: Sequence[str]) -> Pieces:
         data = datasets.load(text)
         X, y = (data.X, data.y) if data.X_test is None else (data.X_test, data.y_test)
         return _of_arrays(text, saved, X, y, data.feature_names, ids)
-    file = columns_of(Path(text))
+    file = columns_of(Path(text), saved.settings.get("missing"))
     if file is not None:
         return _of_columns(text, saved, file, ids)
     table = datasets.read(text)

@@ -15,12 +15,13 @@ from mercer.cli.options import (
     Jobs,
     Json,
     MaxMemory,
+    Missing,
     Seed,
     echo,
     print_json,
     waiting,
 )
-from mercer.cli.roles import Roles, names_in
+from mercer.cli.roles import Roles, names_in, words_in
 from mercer.cli.write import (
     MODEL,
     PAGE,
@@ -73,6 +74,7 @@ def cluster(
     features: Features = None,
     drop: Drop = None,
     id_: Ids = None,
+    missing: Missing = None,
     seed: Seed = 0,
     n_jobs: Jobs = None,
     max_memory: MaxMemory = None,
@@ -88,7 +90,10 @@ def cluster(
     _check_out(out, "a file of clusters", (*ids, "cluster"), {"DATA": Path(data)}, force)
     from mercer.cli.read import frame_in
 
-    table, kept = frame_in(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
+    roles = Roles(
+        features=names_in(features), drop=names_in(drop), ids=ids, missing=words_in(missing)
+    )
+    table, kept = frame_in(data, roles)
     if n_clusters > table.num_rows:
         raise ValueError(
             f"-k must be at most the number of rows of DATA, {table.num_rows}; got {n_clusters}."
@@ -127,6 +132,7 @@ def outliers(
     features: Features = None,
     drop: Drop = None,
     id_: Ids = None,
+    missing: Missing = None,
     seed: Seed = 0,
     n_jobs: Jobs = None,
     max_memory: MaxMemory = None,
@@ -148,7 +154,10 @@ def outliers(
     from mercer.cli.read import frame_in
     from mercer.unsupervised import OneClassKernel
 
-    table, kept = frame_in(data, Roles(features=names_in(features), drop=names_in(drop), ids=ids))
+    roles = Roles(
+        features=names_in(features), drop=names_in(drop), ids=ids, missing=words_in(missing)
+    )
+    table, kept = frame_in(data, roles)
     with waiting("looking for outliers"):
         preparer, X = _treated(table, seed)
         # A tenth of the rows at least shapes the border, by which the rows beyond it are ranked.
@@ -187,6 +196,7 @@ def drift(
     ] = None,
     features: Features = None,
     drop: Drop = None,
+    missing: Missing = None,
     seed: Seed = 0,
     n_jobs: Jobs = None,
     max_memory: MaxMemory = None,
@@ -200,11 +210,12 @@ def drift(
     the number of columns.
     """
     inputs = {"OLD": Path(old), "NEW": Path(new)}
-    roles = Roles(features=names_in(features), drop=names_in(drop))
+    roles = Roles(features=names_in(features), drop=names_in(drop), missing=words_in(missing))
     settings: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     columns = None
     if _is_model(Path(old)):
         roles.refuse_others(f"{old} is a model, which knows its columns")
+        roles.refuse_words(f"{old} is a model, which keeps the words of its fit")
         if out is not None:
             raise ValueError(
                 f"--out must be left out for a model; {old} is one: compare two tables."
@@ -267,7 +278,7 @@ def _table_drift(
     from mercer.statistics import mmd_test
 
     before, _ = frame_in(old, roles)
-    after, _ = frame_in(new, Roles(), before.column_names)
+    after, _ = frame_in(new, Roles(missing=roles.missing), before.column_names)
     try:
         both = pyarrow.concat_tables([before, after], promote_options="permissive")
     except pyarrow.ArrowException as error:

@@ -6,12 +6,13 @@ import csv
 import io
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .arrow import first_line, is_number, is_text, pyarrow, refuse_repeated
+from .arrow import first_line, is_number, is_text, listed, pyarrow, refuse_repeated
 from .base import DataError
 from .files import AS_UTF8, Input
 from .number_columns import (
@@ -51,21 +52,32 @@ class Layout:
 class CsvText:
     """A delimited text that PyArrow reads, numbers as float64 and a target as text.
 
-    PyArrow's own types, from the first block, would stumble over fractions after integers.
+    Blank cells are missing, and cells of the words ``missing``, by default ``MISSING``. PyArrow's
+    own types, from the first block, would stumble over fractions after integers.
     """
 
-    def __init__(self, source: Input, header: bool | None = None) -> None:
+    def __init__(
+        self, source: Input, header: bool | None = None, missing: Collection[str] | None = None
+    ) -> None:
         self.source = source
-        self.layout = _layout(source, header)
+        self._asked = missing is not None
+        self._missing = MISSING if missing is None else ("", *missing)
+        self.layout = _layout(source, header, self._missing)
         self.names, self.named = self.layout.names, self.layout.named
         if self.layout.ends_blank:  # lines end in a delimiter, behind which there is no column
             self.names = self.names[:-1]
         self.n_rows = None  # unknown before all is read
 
-    def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
+    def table(
+        self,
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        used: Collection[str] | None = None,
+    ) -> Any:
         """All of it; columns ``as_text`` are texts unless all cells are numbers.
 
-        In ``mixed`` tables columns with texts below numbers, or leading zeros, become texts.
+        In ``mixed`` tables columns with texts below numbers, or leading zeros, become texts. A
+        warning names labels that are taken as missing in ``as_text`` and ``used``, None for all.
         """
         text = _native(self.source)
         table = self._whole(text, set(as_text), mixed)
@@ -85,7 +97,32 @@ class CsvText:
                 in_names = name in names and hold_names(column)
                 if in_codes or in_names or (name in thousands and hold_thousands(column)):
                     table = _with_column(table, name, column)
-        return self._tidy(table, as_text, mixed)
+        table = self._tidy(table, as_text, mixed)
+        if not self._asked:
+            kept = table.column_names if used is None else {*used, *as_text}
+            self._warn_of_words(text, table.select([n for n in table.column_names if n in kept]))
+        return table
+
+    def _warn_of_words(self, text: Callable[[], Any], table: Any) -> None:
+        """Warn of words that may be labels: taken as missing in columns with blank cells, too."""
+        names = [f.name for f in table.schema if is_text(f.type) and _may_lose(table[f.name])]
+        if not names:
+            return
+        arrow, compute, met = pyarrow(), pyarrow("compute"), []
+        cells = self._parse(text, dict.fromkeys(names, arrow.string()), True, names, ("",))
+        for name, column in zip(names, cells.columns, strict=True):
+            if column.null_count:  # blank cells
+                taken = column.filter(compute.is_in(column, arrow.array(MISSING)))
+                counts = compute.value_counts(taken).to_pylist()
+                met += [f"{name!r} (rows of {n['values']!r}: {n['counts']})" for n in counts]
+        if met:
+            warnings.warn(
+                f"{self.source}: words beside blank cells are taken as missing in "
+                f"{listed('column', met, verb=False)}; missing=[] (--missing '' on the command "
+                "line) makes such words labels.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _whole(self, text: Callable[[], Any], as_text: set[str], mixed: bool) -> Any:
         """All of the text, in types of the first rows or, where they fail, of a whole block."""
@@ -185,9 +222,12 @@ class CsvText:
         types: dict,
         use_threads: bool,
         columns: Sequence[str] = (),  # none: all
+        missing: Sequence[str] | None = None,
     ) -> Any:
         options = self._options(types, use_threads)
         options["convert_options"].include_columns = columns
+        if missing is not None:
+            options["convert_options"].null_values = list(missing)
         with text() as stream:
             return pyarrow("csv").read_csv(stream, **options)
 
@@ -206,7 +246,7 @@ class CsvText:
             ),
             "convert_options": arrow_csv.ConvertOptions(
                 column_types=types,
-                null_values=list(MISSING),
+                null_values=list(self._missing),
                 strings_can_be_null=True,
                 decimal_point=layout.decimal,
             ),
@@ -237,6 +277,17 @@ class CsvText:
                 numbers = as_numbers(table.column(field.name), self.layout.decimal, place)
                 table = _with_column(table, field.name, numbers)
         return table
+
+
+def _may_lose(column: Any) -> bool:
+    """Whether missing cells of a column of texts may be labels: texts without digits occur beside.
+
+    Where all texts have digits, as numbers with units, dates and codes, a word is no label.
+    """
+    if not 0 < column.null_count < len(column):
+        return False
+    compute = pyarrow("compute")
+    return not compute.all(compute.match_substring_regex(column, r"\d")).as_py()
 
 
 def _with_column(table: Any, name: str, column: Any) -> Any:
@@ -276,7 +327,7 @@ def _streamed(source: Input) -> Callable[[], Any]:
 # --- the shape of a CSV text ---------------------------------------------------------------
 
 
-def _layout(source: Input, header: bool | None) -> Layout:
+def _layout(source: Input, header: bool | None, missing: Collection[str]) -> Layout:
     """Find delimiter, header and number of columns from the first lines."""
     start = source.start(_BLOCK)
     try:
@@ -297,7 +348,7 @@ def _layout(source: Input, header: bool | None) -> Layout:
     except csv.Error as error:
         raise DataError(f"{source} is no CSV: {error}") from None
     if header is None:
-        header = _looks_like_header(first, second)
+        header = _looks_like_header(first, second, missing)
     if not header:
         names = [str(j) for j in range(len(first))]
         return Layout(delimiter, names, False, 0, _decimal(text, delimiter))
@@ -337,21 +388,21 @@ def _decimal(text: str, delimiter: str) -> str:
     return "," if has_comma and points else "."
 
 
-def _looks_like_header(first: list[str], second: list[str]) -> bool:
+def _looks_like_header(first: list[str], second: list[str], missing: Collection[str]) -> bool:
     """Tell names from data: no number among them, a name above a number, or 0, 1, 2, ..."""
-    kinds = [_cell(cell) for cell in first]
+    kinds = [_cell(cell, missing) for cell in first]
     if "number" not in kinds:
         return "text" in kinds
     if len(first) > 1 and [cell.strip() for cell in first] == [str(j) for j in range(len(first))]:
         return True
     return any(
-        kind == "text" and _cell(below) == "number"
+        kind == "text" and _cell(below, missing) == "number"
         for kind, below in zip(kinds, second, strict=False)
     )
 
 
-def _cell(cell: str) -> str:
-    if cell.strip() in MISSING:
+def _cell(cell: str, missing: Collection[str]) -> str:
+    if cell.strip() in missing:
         return "missing"
     try:
         float(cell)

@@ -69,7 +69,12 @@ class OtherColumns:
         self.n_rows: int = self._table.num_rows
         self.names = without_index(source, self._table.column_names)
 
-    def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
+    def table(
+        self,
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        used: Collection[str] | None = None,
+    ) -> Any:
         """All of it; types are those of the file."""
         return self._table.select(self.names)
 

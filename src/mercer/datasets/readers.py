@@ -7,7 +7,7 @@ import os
 import struct
 import tokenize
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ def read(
     header: bool | None = None,
     zero_based: bool | None = None,
     raw: bool = False,
+    missing: Collection[str] | None = None,
 ) -> Table:
     """Read a data file; its content determines the format.
 
@@ -85,6 +86,10 @@ def read(
     raw : bool, default=False
         Whether features may be texts and dates, and cells missing, for files with columns;
         :class:`mercer.TablePreparer` takes such tables.
+    missing : collection of str, default=None
+        Words that mean a missing cell of a CSV file; blank cells are always missing. None takes
+        "?", "NA", "N/A", "NaN", "nan", "NULL", "null" and "None", and warns where such a word
+        stands beside blank cells in a column of labels: with ``missing=[]`` it is a label.
 
     Returns
     -------
@@ -98,6 +103,8 @@ def read(
     ------
     DataError
         If the content is invalid; the message names the line or the column.
+    TypeError
+        If ``missing`` is no collection of texts.
     FileNotFoundError, IsADirectoryError, PermissionError
         If there is no such file to read.
     ImportError
@@ -116,18 +123,21 @@ def read(
     source = Input(existing(Path(path)))
     if n_features is not None and n_features < 1:
         raise ValueError(f"n_features must be at least 1, got {n_features}")
+    _check_words(missing)
     kind = _format(source)
     if kind == "libsvm":
-        _refuse(kind, source, target=target, columns=columns, header=header)
+        _refuse(kind, source, target=target, columns=columns, header=header, missing=missing)
         return read_libsvm(source, n_features, zero_based)
     if kind == "npz":
-        _refuse(kind, source, columns=columns, header=header, zero_based=zero_based)
+        _refuse(
+            kind, source, columns=columns, header=header, zero_based=zero_based, missing=missing
+        )
         table = _read_npz(source, target)
     elif kind == "csv":
         _refuse(kind, source, zero_based=zero_based)
-        table = read_csv(source, target, columns, header, raw)
+        table = read_csv(source, target, columns, header, raw, missing)
     else:
-        _refuse(kind, source, header=header, zero_based=zero_based)
+        _refuse(kind, source, header=header, zero_based=zero_based, missing=missing)
         table = read_columns(_named_columns(source, kind), target, columns, raw)
     if n_features is not None and table.X.shape[1] != n_features:
         raise DataError(
@@ -136,13 +146,30 @@ def read(
     return table
 
 
-def columns_of(path: Path) -> CsvText | ParquetColumns | OtherColumns | None:
-    """The columns of a file that has columns; None for LIBSVM text and NPZ."""
+def _check_words(missing: Any) -> None:
+    """Raise unless the words for a missing cell are a collection of texts, or None."""
+    if missing is None:
+        return
+    is_one = isinstance(missing, str | bytes) or not isinstance(missing, Collection)
+    if is_one or not all(isinstance(word, str) for word in missing):
+        raise TypeError(
+            "missing must be None or a collection of texts, such as ['NA', '-']; got "
+            f"{shown(missing)}"
+        )
+
+
+def columns_of(
+    path: Path, missing: Collection[str] | None = None
+) -> CsvText | ParquetColumns | OtherColumns | None:
+    """The columns of a file that has columns; None for LIBSVM text and NPZ.
+
+    ``missing`` are words that mean a missing cell of a CSV file, None the usual ones.
+    """
     source = Input(existing(path))
     kind = _format(source)
     if kind in ("libsvm", "npz"):
         return None
-    return CsvText(source) if kind == "csv" else _named_columns(source, kind)
+    return CsvText(source, missing=missing) if kind == "csv" else _named_columns(source, kind)
 
 
 def _named_columns(source: Input, kind: str) -> ParquetColumns | OtherColumns:

@@ -44,11 +44,13 @@ def read_csv(
     columns: Sequence[str] | None,
     header: bool | None,
     raw: bool = False,
+    missing: Collection[str] | None = None,
 ) -> Table:
     """Read delimited text: quoted cells, with or without a header line, ',' ';' or tab."""
-    text = CsvText(source, header)
+    text = CsvText(source, header, missing)
     target_at = target_position(source, text.names, target, named=text.named)
-    table = text.table(() if target_at is None else [text.names[target_at]], mixed=raw)
+    as_text = () if target_at is None else [text.names[target_at]]
+    table = text.table(as_text, raw, columns)
     return to_table(source, table, target_at, columns, named=text.named, raw=raw)
 
 
@@ -70,7 +72,12 @@ class ParquetColumns:
         schema, self.n_rows = parquet_outline(source)
         self.names = without_index(source, schema.names)
 
-    def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
+    def table(
+        self,
+        as_text: Collection[str] = (),
+        mixed: bool = False,
+        used: Collection[str] | None = None,
+    ) -> Any:
         """All of it; types are those of the file."""
         with parquet_file(self.source) as file:
             groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
