@@ -145,3 +145,24 @@ def test_the_share_of_new_labels_bounds_that_of_rows_beside_the_fit():
     table = pd.DataFrame({"user": [f"u{user}" for user in users[:2000]]})
     preparer = TablePreparer(labels="plain").fit(table, users[:2000] % 2)
     assert dict(preparer.parts_)[0].rare == share
+
+
+def test_whole_numbers_that_are_quantities_to_the_model_may_name_users_too(tmp_path):
+    rng = np.random.default_rng(1)
+    users, amount = rng.integers(0, 300, 900), rng.normal(size=900)
+    y = 4.9 * np.random.default_rng(2).normal(size=300)[users] + np.sin(2 * amount)
+    table, is_fit = pd.DataFrame({"user": 1000 + users, "amount": amount}), users < 200
+    model = AutoKernelRegressor(random_state=0).fit(table[is_fit], y[is_fit])
+    (ends, found), said = the_warning(lambda: ends_and_share(model, table[~is_fit], y[~is_fit]))
+    assert "column 'user' holds labels that the fit has not met in" in said
+    assert found > 0.5  # .03 if they count as quantities alone
+    persistence.save(model, tmp_path / "m.skops")
+    loaded = persistence.load(tmp_path / "m.skops")
+    again, _ = the_warning(lambda: loaded.predict_interval(table[~is_fit]))
+    np.testing.assert_array_equal(again, ends)
+
+
+def ends_and_share(model, table, y):
+    """Intervals, and the share of targets that they hold."""
+    ends = model.predict_interval(table)
+    return ends, np.mean((ends[:, 0] <= y) & (y <= ends[:, 1]))

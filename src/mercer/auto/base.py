@@ -385,7 +385,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         columns = read_like(preparers, X) if laws or reads else None
         if columns is None:
             return X, {}
-        unmet = unmet_labels(preparers[0], columns, laws) if laws else {}
+        numbers = {place: law.known for place, law in laws.items() if law.known is not None}
+        unmet = unmet_labels(preparers[0], columns, laws, numbers) if laws else {}
         warn_of_unmet(columns.names, unmet, laws)
         return columns, unmet
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -24,7 +24,14 @@ from mercer.auto.tuning import TUNING
 from mercer.estimators.scaling import InputScaler
 from mercer.preparation import TableColumns, TablePreparer, rows_of, treated
 from mercer.preparation.gaps import read_like
-from mercer.preparation.unmet import Unmet, label_codes, places_of_labels, with_labels_unmet
+from mercer.preparation.numeric import Values
+from mercer.preparation.unmet import (
+    Unmet,
+    label_codes,
+    places_of_labels,
+    repeating_numbers,
+    with_labels_unmet,
+)
 
 _Steps: TypeAlias = tuple[TablePreparer, InputScaler]
 
@@ -55,10 +62,14 @@ class UnmetErrors:
 
     growth: float  # root mean loss, per that of rows held out by chance
     scores: NDArray  # (m, k) errors, or (m,) 1 less the probabilities of the true classes
+    known: Values | None = None  # of a column of numbers that the preparer takes as quantities
 
     def check_state(self) -> None:
         """Refuse attributes that no fit leaves."""
         State(self).number("growth", 0.0)
+        known = State(self).instance("known", (Values, type(None)))
+        if known is not None:
+            known.check_state()
         fits = is_array(self.scores, None) and self.scores.ndim in (1, 2)
         State(self).check("scores", "be an array of floats", fits)
 
@@ -80,18 +91,21 @@ def unmet_errors(
     preparer, n = steps[0], X.shape[0]
     if search.choice is None or n < _FOLDS * _LEAST_ROWS or preparer.sparse_scaler_ is not None:
         return {}
-    places = [place for place in places_of_labels(preparer) if shares[place] >= _LEAST_SHARE]
-    places = sorted(places, key=lambda place: -shares[place])[:_COLUMNS]
-    if not places:
-        return {}
     rows = np.sort(shuffled(search.key, n, _MOST_READ, Slot.SHUFFLE))
     columns = read_like([preparer], X if len(rows) == n else rows_of(X, rows))
     if columns is None:
         return {}
+    numbers = repeating_numbers(preparer, columns) if len(rows) == n else {}
+    places = [*places_of_labels(preparer), *numbers]
+    places = [place for place in places if shares[place] >= _LEAST_SHARE]
+    places = sorted(places, key=lambda place: -shares[place])[:_COLUMNS]
+    if not places:
+        return {}
     rows = rows[_rows_of_labels(label_codes(columns, places[0]), search.key)]
     trial = _LabelTrial(search, steps, X, y, rows, n_jobs)
     with blas_threads(1):  # matrices are so small that threads would wait for each other
-        return _of_columns(trial, places, scores_of)
+        laws = _of_columns(trial, places, scores_of)
+    return {place: replace(law, known=numbers.get(place)) for place, law in laws.items()}
 
 
 def _rows_of_labels(codes: NDArray, key: int) -> NDArray[np.int64]:

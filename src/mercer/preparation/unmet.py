@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 from mercer.preparation.columns import TableColumns
 from mercer.preparation.label_parts import Several
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
-from mercer.preparation.numeric import Values
+from mercer.preparation.numeric import Values, rare_share, repeating_integers
 from mercer.preparation.quantities import Quantities
 
-__all__ = ["Unmet", "label_codes", "places_of_labels", "unmet_labels", "with_labels_unmet"]
+__all__ = [
+    "Unmet",
+    "label_codes",
+    "places_of_labels",
+    "repeating_numbers",
+    "unmet_labels",
+    "with_labels_unmet",
+]
 
 _WHOLE = re.compile(r"([+-]?)0*(\d+)(?:\.0*)?")
 
@@ -41,10 +48,31 @@ def places_of_labels(preparer: Any) -> list[int]:
     return [place for place, part in preparer.parts_ if place in used and _of_labels(part)]
 
 
-def unmet_labels(preparer: Any, columns: TableColumns, places: Collection[int]) -> dict[int, Unmet]:
-    """Labels of a table that the fit has not met, by the place of their column, of some columns."""
+def repeating_numbers(preparer: Any, columns: TableColumns) -> dict[int, Values]:
+    """Whole numbers of used columns that most rows share, by place, if no part knows them.
+
+    They may name something, such as users, though the preparer takes them as quantities.
+    """
+    used = set(np.unique(preparer.origins_).tolist()) - {place for place, _ in preparer.parts_}
     found = {}
-    for place, part in ((i, _of_labels(part)) for i, part in preparer.parts_ if i in places):
+    for place in repeating_integers(columns.places, columns.numbers):
+        if place in used:
+            column = columns.number(place)
+            values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+            found[place] = Values(values.astype(np.float64), rare=rare_share(counts))
+    return found
+
+
+def unmet_labels(
+    preparer: Any, columns: TableColumns, places: Collection[int], beside: Mapping[int, Values]
+) -> dict[int, Unmet]:
+    """Labels of a table that the fit has not met, by the place of their column, of some columns.
+
+    ``beside`` has the values of columns of numbers that no part of the preparer knows.
+    """
+    parts = [(place, _of_labels(part)) for place, part in preparer.parts_ if place in places]
+    found = {}
+    for place, part in (*parts, *beside.items()):
         if isinstance(part, Values):
             numbers = columns.number(place)
             rows = ~(np.isnan(numbers) | np.isin(numbers, part.values))
