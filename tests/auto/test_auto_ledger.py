@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor
-from mercer.auto import ledger, search
+from mercer.auto import ledger, own_loss, search
 from mercer.auto.leading import Record
 from mercer.auto.ledger import Ledger, stage_seconds, trials_of
 from mercer.auto.parts import Split
@@ -56,6 +56,16 @@ def test_the_test_of_order_has_an_entry_of_its_own():
     results = estimator(random_state=0, n_jobs=1).fit(X, y).search_results_
     without_trial = results["stage"][np.isnan(results["loss"])].tolist()
     assert without_trial == ["preparation", "order"]
+
+
+def test_a_stage_whose_fits_fail_has_an_entry_without_a_trial(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    y = X[:, 0] + rng.normal(size=N) > 0
+    monkeypatch.setattr(own_loss, "_squared", lambda *_: None)
+    results = AutoKernelClassifier(random_state=0, n_jobs=1).fit(X, y).search_results_
+    assert results["stage"][np.isnan(results["loss"])].tolist() == ["preparation", "log odds"]
+    assert "log odds" not in trials_of(results)["stage"]
 
 
 def test_preparation_counts_for_the_trials_that_need_it_and_not_for_their_machines(monkeypatch):
