@@ -157,6 +157,12 @@ MUTANTS = [
         "np.log1p(np.abs(y) / self.unit)",
         ("auto/test_auto_parts.py",),
     ),
+    Mutant(  # seconds that trials of a wave share
+        "auto/ledger.py",
+        "((now - self.since) * shares / shares.sum()).tolist()",
+        "[now - self.since] * len(new)",
+        ("auto/test_auto_ledger.py",),
+    ),
     Mutant(  # rank of a quantile
         "auto/intervals.py",
         "return np.stack([self.scores[outside - 1], self.scores[m - outside]])",

@@ -128,6 +128,8 @@ def test_rows_beyond_the_exact_kernel_get_leaves(monkeypatch):
     X, y = friedman(2400)
     model = AutoKernelRegressor(random_state=0).fit(X[:2000], y[:2000])
     assert "leaves" in model.search_results_["stage"]
+    without_trial = model.search_results_["stage"][np.isnan(model.search_results_["loss"])]
+    assert without_trial.tolist() == ["preparation", "leaves"]  # the worth of rows of leaves
     assert isinstance(model.kernel_machine_, LocalKernelRegressor)
     assert sum(pipeline[-1].n_leaves_ for pipeline in model._pipelines()) > 4
     assert r2(model, X[2000:], y[2000:]) > 0.9

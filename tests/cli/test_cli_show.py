@@ -1,6 +1,7 @@
 """``mercer show``: the content of a model file, without a fit."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import mercer
 from mercer import persistence
+from mercer.auto.ledger import trials_of
 from mercer.cli.app import app
 from mercer.cli.options import print_json
 
@@ -57,6 +59,31 @@ def test_an_automatic_model_is_shown_with_its_data_and_held_out_score(table):
     text = run("show", "m.skops").stdout
     for words in ("price (regression)", "flats, 80 rows, 2 columns", "r2 ", "drop ['kind']"):
         assert words in text
+
+
+def test_the_seconds_of_a_search_are_shown_by_stage(table):
+    run("fit", "flats.csv", "--target", "price", "--drop", "kind", "--out", "m.skops")
+    content, model = shown("m.skops"), persistence.load("m.skops")
+    assert sum(content["stage_seconds"].values()) == pytest.approx(model.search_seconds_)
+    text = run("show", "m.skops").stdout
+    shares = [
+        float(re.search(rf"^ ?{stage} .*?([\d.]+)%", text, re.M)[1])
+        for stage in content["stage_seconds"]
+    ]
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    assert content["n_tried"] == len(trials_of(model.search_results_)["loss"])
+
+
+def test_a_file_without_seconds_of_stages_is_shown_without_them(table):
+    X, y = table[["area"]], table["price"]
+    model = mercer.AutoKernelRegressor(random_state=0).fit(X, y)
+    model.search_results_ = trials_of(model.search_results_)
+    del model.search_results_["machine_seconds"]  # as versions before 0.5 wrote it
+    persistence.save(model, "m.skops")
+    assert shown("m.skops")["stage_seconds"] is None
+    text = run("show", "m.skops").stdout
+    assert "chosen" in text
+    assert "stage of the search" not in text
 
 
 def test_commands_that_show_prints_predict(table):

@@ -7,6 +7,7 @@ import pytest
 from mercer import AutoKernelClassifier, AutoKernelRegressor, plots
 from mercer.auto.columns import COLUMNS
 from mercer.auto.fine import FINE, VIEWS
+from mercer.auto.ledger import trials_of
 from mercer.auto.own_loss import STAGE
 from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, IDENTITIES, LANDMARKS, LEAVES, RUNGS
 from mercer.plots import choice
@@ -40,6 +41,15 @@ def test_every_group_shows_its_least_loss_of_every_stage(model):
     assert marks["chosen"][0, 0] == results["loss"][results["chosen"]][0]
     (label,) = [axes.get_yticklabels()[int(marks["chosen"][0, 1])].get_text()]
     assert label.startswith(model.best_settings_["kernel"])
+
+
+def test_work_without_a_trial_is_no_group(model):
+    results = model.search_results_
+    assert np.isnan(results["loss"]).any()
+    groups = plots.SearchDisplay(results).groups
+    assert groups == plots.SearchDisplay(trials_of(results)).groups
+    stages = {stage for found in groups.values() for stage in found}
+    assert stages == {"rung 1", "rung 2", "rung 3"}
 
 
 def test_many_inputs_and_few_rows_can_be_drawn(tmp_path):

@@ -25,6 +25,7 @@ from mercer import (
     TablePreparer,
     persistence,
 )
+from mercer.auto.ledger import trials_of
 from mercer.plots import page, report, report_words, write_report
 from mercer.plots.report_use import Origin
 
@@ -117,7 +118,10 @@ def test_scores_are_those_of_the_rows_given(tmp_path, regressor, rows):
     assert f"R² {r2_score(y[300:], regressor.predict(X[300:])):.4g}" in page.text
     for heading in ("How good it is", "Which inputs matter", "What was tried", "How to use it"):
         assert heading in page.text
-    assert f"{len(regressor.search_results_['loss'])} settings were tried" in page.text
+    n_tried = len(trials_of(regressor.search_results_)["loss"])
+    assert f"{n_tried} settings were tried" in page.text
+    assert f"All {n_tried} trials" in page.text
+    assert "stage of the search seconds share preparation" in page.text
     assert "exact kernel machine of 300 rows" in page.text
 
 

@@ -20,6 +20,7 @@ from mercer import (
     persistence,
 )
 from mercer._runtime import progress as _progress
+from mercer.auto.ledger import trials_of
 from mercer.auto.tuning import TUNING
 
 
@@ -61,15 +62,16 @@ def test_the_log_tells_stages_choice_form_and_end(caplog):
     assert re.fullmatch(r"Done in [\d.]+ s, of which the search took [\d.]+ s\.", lines[5])
     assert len(lines) == 6
     tried = sum(int(re.search(r"(\d+) settings", line)[1]) for line in lines[:3])
-    assert tried == len(model.search_results_["loss"])
+    assert tried == len(trials_of(model.search_results_)["loss"])
 
 
 def test_debug_tells_every_trial(caplog):
     with caplog.at_level(logging.DEBUG, "mercer"):
         model = AutoKernelClassifier(random_state=0).fit(rows()[0], rows()[1] > 14)
     trials = [r.getMessage() for r in caplog.records if r.levelno == logging.DEBUG]
-    assert len(trials) == len(model.search_results_["loss"])
-    assert f"held-out loss {model.search_results_['loss'][0]:.4g}" in trials[0]
+    losses = trials_of(model.search_results_)["loss"]
+    assert len(trials) == len(losses)
+    assert f"held-out loss {losses[0]:.4g}" in trials[0]
 
 
 @pytest.mark.parametrize(("verbose", "level"), [(1, "INFO"), (True, "INFO"), (2, "DEBUG")])
@@ -217,7 +219,7 @@ def test_a_callback_ends_the_fit_with_a_model_that_predicts(stop):
     tasks = Tasks(stop)
     model = AutoKernelRegressor(random_state=0).set_callbacks(tasks).fit(X, y)
     if stop != "iteration":
-        assert set(model.search_results_["stage"]) == {"rung 1"}
+        assert set(trials_of(model.search_results_)["stage"]) == {"rung 1"}
     if stop in ("iteration", "always"):
         assert model.kernel_machine_.n_iter_ == 1
     if stop != "always":

@@ -37,6 +37,16 @@ AUTOMATIC = SHARED | entries(
         per trial. The logger "mercer" always gets these lines, at the levels INFO and DEBUG.
         Callbacks, such as ``ProgressBar`` of scikit-learn, follow stages, trials and iterations of
         the final fit as tasks; ``set_callbacks`` sets them.
+    search_results_ : dict of arrays
+        Work of the search in its order, one entry per trial: "stage", "rows", the settings, "loss"
+        and "error" on held-out rows, "seconds", "machine_seconds" and "chosen". The loss is the
+        mean squared error, in units of the variance or, for classes, of responses from -1 to 1; the
+        error is its root or the share of rows with a wrong class or label. With ``scoring`` also
+        "score"; the loss is then 0 for perfect predictions and 1 for a constant. "seconds" are
+        wall time with preparation, and sum to ``search_seconds_``; trials that run side by side
+        share theirs. "machine_seconds" are of the kernel machine alone, summed over threads. Work
+        of no trial has an entry with 0 rows and a loss of NaN: the stage "preparation" before the
+        first trial, "order" for the test of rows in time, "leaves" for the worth of their rows.
     partner_settings_ : dict or None
         Settings of the second pipeline of a mean of two, above 50 000 rows: another column
         treatment or other input scales, chosen by the loss of the mean on held-out rows. None if

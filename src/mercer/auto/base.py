@@ -37,6 +37,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.leaks import warn_of_leaks
 from mercer.auto.leaves import Cut
+from mercer.auto.ledger import PREPARATION
 from mercer.auto.means import MeanModel, tree_count
 from mercer.auto.order import time_codes, warn_of_order
 from mercer.auto.own_loss import check_knows_offset, try_log_odds
@@ -145,12 +146,14 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         monitor = Monitor(self, X, y)
         end = start + TUNING.search_share * budget
         search = Search(X, y, goal, key, self.n_jobs, end, judge, monitor)
+        search.ledger.since = start
         self.interrupted_ = False
         form: FinalModel = None
         with quiet_scores():
             try:
                 treatments, ways = self._treatments(X, key)
                 search.has_identities = _has_identities(X, key)
+                search.charge(PREPARATION)
                 first_rungs(search, treatments, X.shape[1], ways)
                 search.deadline = start + TUNING.trial_share * budget
                 form = last_rungs(search, X, start + budget)
@@ -163,7 +166,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 if goal.offset is not None and search.settings.transform != "log-odds":
                     raise  # no responses yet that know the offset
                 self.interrupted_ = True
-            searched = time.perf_counter()
+                search.charge(search.stage.name or PREPARATION)
+            searched = search.end()
             self._keep(search)
         search.forget_rows()  # the last fit may need their memory
         if not self.interrupted_:
@@ -310,7 +314,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
     def _keep(self, search: Search) -> None:
         """Make a table of the trials, and calibrate by the held-out rows."""
-        records, names = search.records, Settings.__dataclass_fields__
+        records, names = search.ledger.rows, Settings.__dataclass_fields__
 
         def one(settings: Settings, name: str) -> Any:
             value = getattr(settings, name)
@@ -322,8 +326,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             **{name: np.array([one(r.settings, name) for r in records]) for name in names},
             **{
                 name: np.array([getattr(r, name) for r in records], dtype=np.float64)
-                for name in ("loss", "error", "seconds", *(["score"] if self.scoring else []))
+                for name in ("loss", "error", *(["score"] if self.scoring else []))
             },
+            "seconds": np.array(search.ledger.seconds),
+            "machine_seconds": np.array([r.seconds for r in records], dtype=np.float64),
             "chosen": np.array([r is search.best for r in records], dtype=bool),
         }
         self.best_settings_ = {name: getattr(search.settings, name) for name in names}

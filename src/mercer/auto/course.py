@@ -268,6 +268,7 @@ def on_leaves(search: Search, cut: Cut) -> float:
     worth_of_a_leaf = _worth_of_a_leaf(search, parts)
     if search.best is not None and search.best.stage == LEAVES.name:
         _pair_up(search)
+    search.charge(LEAVES.name)
     return worth_of_a_leaf
 
 

@@ -99,12 +99,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         "exponential" if it is the exponential kernel, else "cosines"), their "power", "turned" (its
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
         inputs whose median distance is 1, or for "left-out" scales), "ridge" and "transform".
-    search_results_ : dict of arrays
-        Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
-        held-out rows (mean squared error in units of the variance, and its root), "seconds" and
-        "chosen". With ``scoring`` also "score"; the "loss" is then 0 for perfect predictions and 1
-        for a constant.
-    {partner_settings_, feature_importances_, input_shares_, validation_score_}
+    {search_results_, partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
@@ -394,12 +389,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         ``full``), "kernel" ("laplacian", "gaussian", "exponential" or "linear"), "gamma" (for
         inputs whose median distance is 1, or for "left-out" scales), "ridge" and "transform":
         "log-odds" of the logistic or multinomial loss, or "identity" of the squared one.
-    search_results_ : dict of arrays
-        Trials of the search, one entry each: "stage", "rows", the settings, "loss" and "error" on
-        held-out rows (mean squared error of responses from -1 to 1, the criterion, and the share of
-        rows with a wrong class or label), "seconds" and "chosen". With ``scoring`` also "score";
-        the "loss" is then 0 for perfect predictions and 1 for a constant.
-    {partner_settings_, feature_importances_, input_shares_, validation_score_}
+    {search_results_, partner_settings_, feature_importances_, input_shares_, validation_score_}
     {n_validation_rows_, held_out_, search_seconds_, interrupted_, n_features_in_}
 
     Raises

@@ -120,6 +120,7 @@ def warn_of_order(search: Search) -> None:
         known = ~np.isnat(times)
         ratio = _ratio(search, rows[known], times[known])
         worst = max(worst, (ratio, fitted.names[place]))
+        search.charge("order")
     if worst[1]:
         name = worst[1] if isinstance(part.table, nw.DataFrame) else int(worst[1][1:])
         warnings.warn(

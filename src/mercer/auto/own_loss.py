@@ -91,6 +91,7 @@ def _compare(search: Search, goal: Classes, settings: Settings, parts: Sequence[
         squared = [_squared(search, goal, settings, part) for part in parts]
         found = [piece for piece in squared if piece is not None]
         if len(found) < len(parts):
+            search.charge(STAGE)
             return
         least = search.judge.of_probabilities(np.concatenate(found), held, "identity")
         least *= TUNING.log_odds_gain
@@ -107,6 +108,7 @@ def _compare(search: Search, goal: Classes, settings: Settings, parts: Sequence[
                 is_end = record.settings.ridge == factors[0] * unit
                 stronger = (TUNING.log_odds_end,) if is_end else ()
             search.monitor.tried([outcome], search.best)
+        search.charge(STAGE)
 
 
 def _squared(

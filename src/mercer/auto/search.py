@@ -17,6 +17,7 @@ from mercer.auto.bench import Evaluator
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import relative_error
 from mercer.auto.leading import Outcome, Record, Stage, rank_loss
+from mercer.auto.ledger import PREPARATION, Ledger
 from mercer.auto.parts import Split, splits
 from mercer.auto.progress import Monitor
 from mercer.auto.rungs import (
@@ -85,6 +86,7 @@ class Search:
         self.stage = Stage("", 0, False)
         self.monitor = Monitor() if monitor is None else monitor
         self.records: list[Record] = []  # in the order of the trials
+        self.ledger = Ledger(self.records)
         self.choice: Choice | None = None  # of the last stage: later stages fit more rows
         self.partner: Settings | None = None  # of trees whose mean with the best ones errs less
         self.finalists: list[Settings] = []
@@ -193,20 +195,27 @@ class Search:
         chunks = self._chunks(n_rows, works)
         threads = -(-n_threads(self.n_jobs) // max(1, len(chunks)))
 
-        def outcomes(chunk: list[_Work]) -> list[list[Outcome]]:
+        def outcomes(chunk: list[_Work]) -> tuple[list[list[Outcome]], float]:
             if self.is_late():
-                return []
-            groups, ridges = [work[1] for work in chunk], chunk[0][2]
-            return self.bench.of_machines(rung.name, n_rows, groups, ridges, threads)
+                return [], 0.0
+            start, groups, ridges = time.perf_counter(), [work[1] for work in chunk], chunk[0][2]
+            found = self.bench.of_machines(rung.name, n_rows, groups, ridges, threads)
+            n_outcomes = sum(map(len, found))
+            return found, (time.perf_counter() - start) / max(1, n_outcomes)
 
+        weights, was_in_time = list[float](), False  # weights are wall seconds of each trial
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
         with blas_threads(1), closing(side_by_side(outcomes, chunks, self.n_jobs)) as results:
-            for chunk, of_chunk in zip(chunks, results, strict=True):
+            for chunk, (of_chunk, seconds) in zip(chunks, results, strict=True):
+                was_in_time |= bool(of_chunk)
                 # Trials that would have begun too late have no outcomes.
                 for (group, _, _), of_work in zip(chunk, of_chunk, strict=False):
                     record = self._record(of_work)
+                    weights += [seconds] * len(of_work)
                     if record is not None:
                         best[group] = min(best.get(group, record), record, key=rank_loss)
+        if was_in_time:
+            self.charge(rung.name, weights)
         return best
 
     def _try_in_turn(self, rung: Rung, works: list[_Work]) -> dict[Settings, Record]:
@@ -224,6 +233,7 @@ class Search:
                     rung.name, settings, ridges, form, self.key, self.n_jobs
                 )
             record = self._record(outcomes)
+            self.charge(rung.name)
             if record is not None:
                 best[group] = min(best.get(group, record), record, key=rank_loss)
         return best
@@ -254,6 +264,21 @@ class Search:
         """Whether the time for another trial is over; there always is time for the first."""
         is_over = self.monitor.is_stopped or time.perf_counter() > self.deadline
         return self.best is not None and is_over
+
+    def charge(self, stage: str, weights: Sequence[float] = ()) -> None:
+        """Charge the wall time since the last charge to the trials since then.
+
+        Without any, it is that of work of ``stage`` that belongs to no trial.
+        """
+        self.ledger.charge(self._untried(stage), weights)
+
+    def end(self) -> float:
+        """Charge the time that is left; return the time of ``perf_counter()``."""
+        return self.ledger.close(self._untried(self.stage.name or PREPARATION))
+
+    def _untried(self, stage: str) -> Record:
+        """Record of work without a trial."""
+        return Record(stage, 0, self.settings, np.nan, np.nan, 0.0)
 
     def _record(self, outcomes: Sequence[Outcome]) -> Record | None:
         """Keep the records of outcomes; returns the best of them."""

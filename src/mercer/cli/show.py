@@ -11,6 +11,8 @@ import typer
 from mercer.cli.options import Json, echo, print_json, show_table, simple_table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from mercer.persistence import SavedModel
 
 _MOST_CLASSES = 20  # labels that are printed; --json holds all of them
@@ -125,10 +127,22 @@ def _tell(content: dict[str, Any]) -> None:
         table.add_row(*(escape(printable(column[key])) for key in ("name", "kind")))
     echo("")
     show_table(table)
+    if content["stage_seconds"]:
+        show_table(_stages(content["stage_seconds"]))
     if content["predict"]:
         echo("to predict a table with these columns:")
     for command in content["predict"]:
         echo(f"  {command}")
+
+
+def _stages(seconds: dict[str, float]) -> Table:
+    """Seconds of the stages of a search, and their shares."""
+    table, total = simple_table(), sum(seconds.values())
+    for heading in ("stage of the search", "seconds", "share"):
+        table.add_column(heading)
+    for stage, own in seconds.items():
+        table.add_row(stage, f"{own:.3g}", f"{own / total:.1%}")
+    return table
 
 
 def _some(classes: list[Any] | None) -> str:

@@ -21,6 +21,8 @@ def described(model: Any, n_counted: int | None) -> dict[str, Any]:
 
     ``n_counted`` are the rows with a weight above 0, None if not known.
     """
+    from mercer.auto.ledger import stage_seconds, trials_of
+
     machine = getattr(model, "kernel_machine_", model)
     machine = getattr(machine, "named_steps", {"model": machine})["model"]
     path, validated = getattr(machine, "path_", None), getattr(model, "validation_score_", None)
@@ -37,7 +39,8 @@ def described(model: Any, n_counted: int | None) -> dict[str, Any]:
         "chosen_partner": getattr(model, "partner_settings_", None),
         "interrupted": getattr(model, "interrupted_", False),
         "n_drawn": getattr(machine, "n_drawn_", None),
-        "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
+        "n_tried": len(trials_of(getattr(model, "search_results_", {"loss": ()}))["loss"]),
+        "stage_seconds": stage_seconds(model),
         "judged_by": _JUDGES.get(getattr(machine, "selection_", "")),
         "path": None if path is None else {key: path[key] for key in path if key not in _LARGE},
         "solver": getattr(machine, "solver_", None),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer._runtime.validation import positive_integer
+from mercer.auto.ledger import trials_of
 from mercer.plots.base import (
     AIDS,
     BLUE,
@@ -249,7 +250,7 @@ def _groups(results: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, bool
 
     The chosen group is first: losses of early stages, of fewer rows, can be below its own.
     """
-    groups: dict[str, dict[str, tuple[float, bool]]] = {}
+    results, groups = trials_of(results), dict[str, dict[str, tuple[float, bool]]]()
     for i, loss in enumerate(results["loss"]):
         name = name_of_settings({key: results[key][i] for key in results})
         # Trials of logarithms are ranked with a handicap, and log odds have another loss: they are

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._runtime.arrays import format_bytes
 from mercer._runtime.messages import shown
+from mercer.auto.ledger import stage_seconds, trials_of
 from mercer.maps import LocalKernel
 from mercer.plots.base import machine_of, thousands
 from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
@@ -405,9 +406,9 @@ class _Report:
 
     def _search(self) -> Section:
         section = Section("What was tried")
-        if not self.is_automatic or not len(self.model.search_results_["loss"]):
+        results = trials_of(self.model.search_results_) if self.is_automatic else {}
+        if not len(results.get("loss", ())):
             return section
-        results = self.model.search_results_
         display = SearchDisplay(results)
         n_shown = min(len(display.groups), 12)
         section.draw(
@@ -475,6 +476,10 @@ class _Report:
         is_file = self.origin is not None and self.origin.size is not None
         rows.append(("size of the model " + ("file" if is_file else "in memory"), self.size))
         section.add(table(("what", "how much"), rows))
+        if stages := stage_seconds(model):
+            total = sum(stages.values())
+            shares = [(stage_name(k), s, f"{s / total:.1%}") for k, s in stages.items()]
+            section.add(table(("stage of the search", "seconds", "share"), shares))
         return section
 
 

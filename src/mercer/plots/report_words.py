@@ -14,6 +14,7 @@ from sklearn import metrics
 from sklearn.pipeline import Pipeline
 
 from mercer import maps
+from mercer.auto.ledger import trials_of
 from mercer.maps import ExactKernel, LocalKernel, Nystroem
 from mercer.plots.base import machine_of, thousands
 
@@ -64,7 +65,7 @@ def words_of_choice(model: Any) -> list[str]:
     if partner is not None:
         sentences.append("A second set of trees, whose mean with the first is the model, differs:")
         sentences += _words_of_settings(partner)
-    n = len(model.search_results_["loss"])
+    n = len(trials_of(model.search_results_)["loss"])
     sentences.append(f"{thousands(n)} settings were tried, and judged on rows held out.")
     if getattr(model, "interrupted_", False):
         sentences.append("The fit was interrupted: this is the best model so far.")
