@@ -152,7 +152,8 @@ def test_probabilities_are_those_of_the_delivered_size():
 @pytest.mark.parametrize("has_logs", [False, True])
 def test_rows_that_were_treated_to_be_left_out_are_not_treated_again(has_logs, monkeypatch, rng):
     X, fits = rng.normal(size=(1100, 3)), []
-    y = np.exp(2 * X[:, 0]) if has_logs else X[:, 0] + 0.1 * rng.normal(size=1100)
+    y = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=1100)
+    y = np.exp(y) if has_logs else y
     plain = TablePreparer.fit_transform
 
     def noted(self, X, *given):

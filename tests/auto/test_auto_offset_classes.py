@@ -100,7 +100,8 @@ def test_refusals(settings, rows, labels, offset, words):
 
 def test_models_of_the_squared_loss_take_none():
     y = np.where(X[:300, 0] > 0, "a", "b")  # hardly overlap
-    model = AutoKernelClassifier(random_state=0).fit(X[:300], y)
+    with pytest.warns(UserWarning, match="alone explains nearly all of the target"):
+        model = AutoKernelClassifier(random_state=0).fit(X[:300], y)
     assert model.best_settings_["transform"] == "identity"
     with pytest.raises(ValueError, match="whose responses are no log odds of two classes"):
         model.predict_proba(X, offset=OFFSET)

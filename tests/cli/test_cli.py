@@ -259,7 +259,7 @@ WRONG = [
         "there are fit, predict, explain, show, cluster, outliers, drift, compare, datasets, info",
     ),
     (("fit",), 2, "DATA"),
-    (("fit", "letter"), 2, "--out"),
+    (("fit", "letter"), 1, "--out must name the model file"),
     (("fit", "letter", "--outt", "x"), 2, "did you mean --out"),
     ((*FIT, "--task", "guess"), 2, "'guess' is not one of"),
     ((*FIT, "--seed", "-1"), 2, "--seed"),

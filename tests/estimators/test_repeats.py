@@ -175,6 +175,8 @@ def test_repeats_of_few_values_are_due_to_chance():
     y = few.sum(axis=1)
     assert silent(few, y)  # nearly all rows have a twin
     assert silent(few, (y > 3).astype(int), labels=(y > 3).astype(int))
+    assert silent(sparse.csr_array(few), y)
+    assert silent(np.tile(few[:15], (10, 1)), np.arange(150.0))  # 15 different rows show little
     ages = rng.integers(20, 80, size=(400, 1)).astype(float)
     assert silent(ages, y)
     assert silent(*noisy())

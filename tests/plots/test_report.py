@@ -94,7 +94,7 @@ def written(tmp_path, model, *args, **kwargs):
 def rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
-    return X, np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=400)
+    return X, np.sin(2 * X[:, 1]) + 0.3 * X[:, 0] + 0.1 * rng.normal(size=400)
 
 
 @pytest.fixture(scope="module")

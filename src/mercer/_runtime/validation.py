@@ -414,7 +414,7 @@ def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
 
 
 def exact_labels(labels: Any) -> Any:
-    """Labels of rows of which no two whole numbers become one float: an array, or as they are."""
+    """Labels of rows as an array in which no two whole numbers become one float, or as given."""
     if isinstance(labels, np.ma.MaskedArray):
         return labels
     array = np.asarray(labels)

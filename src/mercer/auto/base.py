@@ -377,11 +377,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """Keep how far predictions of the held-out rows are off."""
 
     def _scores(self, search: Search, rows: NDArray, responses: NDArray) -> NDArray:
-        """Errors of responses (m, k) to some rows, of which sets and intervals are made."""
+        """Errors of responses (m, k) to some rows, for sets and intervals."""
         raise NotImplementedError
 
     def _met(self, X: Any, reads: bool = False) -> tuple[Any, dict[int, Unmet]]:
-        """Checked rows, and labels that the fit has not met, of which a warning tells.
+        """Checked rows, and the labels that the fit has not met, with a warning.
 
         Rows are read as columns where labels matter, or where ``reads`` asks for it.
         """

@@ -163,7 +163,7 @@ def choose_by(
     """``map_`` at the best gammas for scaled rows, alpha, and the criterion's fitted attribute.
 
     The search starts at the kernel of ``map_``, whose gamma is a number or an array, and at
-    ``alpha``, of which weights have a mean of 1, whatever their unit. ``key`` decides which rows it
+    ``alpha``, for weights with a mean of 1, whatever their unit. ``key`` decides which rows it
     takes if there are too many, and their halves.
     """
     stated, one, n = map_.stated_kernel(), np.ones((1, 1)), len(rows)

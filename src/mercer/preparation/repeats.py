@@ -32,6 +32,7 @@ _TOLD = 0.1  # share of rows with an equal one from which a held-out score depen
 _COPIED = 0.5  # share of equal rows, or of the rows of a class, above which they are copies
 _BY_CHANCE = 0.1  # share of repeated rows that agree with different ones in half of the columns
 _EXAMINED = 20_000  # different rows whose columns are compared; agreement by chance grows with them
+_FEW_COLUMNS = 100  # of CSR, up to which each is compared; of more columns two halves
 _KEY = 0  # of the factors of columns; equal rows have equal numbers in every process
 
 
@@ -165,7 +166,7 @@ def _by_chance(X: Any, numbers: NDArray[np.uint64], targets: NDArray | None = No
     but for a table given several times: then all counts of equal rows have a common divisor.
     """
     _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-    if targets is not None and np.gcd.reduce(counts) > 1:
+    if len(counts) < _LEAST_ROWS or (targets is not None and np.gcd.reduce(counts) > 1):
         return len(counts) < _LEAST_ROWS
     some = np.sort(np.argsort(first)[:_EXAMINED])
     first, counts = first[some], counts[some]
@@ -185,14 +186,16 @@ def _by_chance(X: Any, numbers: NDArray[np.uint64], targets: NDArray | None = No
 
 
 def _columns(X: Any) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """Places of columns and a number for each cell; of CSR the sums of two halves of columns."""
+    """Places of columns and a number for each cell; of wide CSR the sums of halves of columns."""
     if isinstance(X, nw.DataFrame):
         names = X.columns
         numeric = [X.schema[name].is_numeric() for name in names]
         for place in np.argsort(np.logical_not(numeric), kind="stable").tolist():
             yield place, _hashed(X.get_column(names[place]).to_numpy())
-    elif is_sparse(X):
+    elif is_sparse(X) and X.shape[1] > _FEW_COLUMNS:
         yield from enumerate(_sparse_halves(X))
+    elif is_sparse(X):
+        yield from ((place, _hashed(X[:, [place]].toarray()[:, 0])) for place in range(X.shape[1]))
     elif X.ndim == 1:
         yield 0, _hashed(X)
     else:
