@@ -206,3 +206,13 @@ def test_rows_have_equal_numbers_if_and_only_if_they_are_equal(form, tmp_path):
     found = row_numbers(forms[form])
     assert len(np.unique(found)) == len(np.unique(number))
     assert len(np.unique(np.column_stack([found, number.ravel()]), axis=0)) == len(np.unique(found))
+
+
+def test_a_fifth_of_repeated_rows_is_told_of_and_every_row_counts():
+    X, y = noisy()
+    again = np.arange(0, N, 4)
+    X, y = np.concatenate([X, X[again]]), np.concatenate([y, y[again]])
+    model = KernelRegressor("exact", alphas=ALPHAS)
+    with pytest.warns(UserWarning, match="30 of 75 rows have the same inputs as another row"):
+        model.fit(X, y)
+    assert model.map_coef_.shape == (75,)
