@@ -330,7 +330,7 @@ def test_what_watches_fits_is_no_part_of_a_file(tmp_path):
 def parts_of(value, seen):
     """What an object is made of, written out; objects met twice by the order of first sight."""
     if isinstance(value, np.ndarray):
-        return str(value.dtype), value.shape, value.tolist()
+        return str(value.dtype), value.shape, repr(value.tolist())  # in which NaN equals NaN
     if isinstance(value, dict):
         return "dict", [(key, parts_of(item, seen)) for key, item in value.items()]
     if isinstance(value, (list, tuple)):

@@ -387,8 +387,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """
         X = checked_table(self, X, reset=False)
         laws = vars(self).get("_unmet_", {})  # which older files lack
+        if not laws and not reads:
+            return X, {}
         preparers = [pipeline["preparer"] for pipeline in self._pipelines()]
-        columns = read_like(preparers, X) if laws or reads else None
+        columns = read_like(preparers, X)
         if columns is None:
             return X, {}
         numbers = {place: law.known for place, law in laws.items() if law.known is not None}

@@ -30,8 +30,8 @@ def read_like(preparers: Sequence[Any], X: Any) -> TableColumns | None:
 
 def reading_of(preparers: Sequence[Any]) -> Reading:
     """Kinds and formats of columns at the fit, and places of columns that no preparer uses."""
-    one, used = preparers[0], np.concatenate([preparer.origins_ for preparer in preparers])
-    unused = frozenset(range(one.n_features_in_)).difference(used.tolist())
+    one, *others = preparers
+    unused = one.unused_places.intersection(*(other.unused_places for other in others))
     return Reading(one.kinds_, one.formats_, unused)
 
 

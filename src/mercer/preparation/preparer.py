@@ -502,6 +502,11 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return [place for place, name in enumerate(names) if name in self.without]
 
     @property
+    def unused_places(self) -> frozenset[int]:
+        """Places of the input columns that the fit made nothing of."""
+        return frozenset(place for place, why in enumerate(self._left_out_) if why)
+
+    @property
     def _number_places_(self) -> list[int]:
         """Columns that are brought to one scale: plain numbers, then dates."""
         few = {place for place, p in self.parts_ if isinstance(p, Values) and not p.beside}
