@@ -144,7 +144,8 @@ def test_probabilities_are_those_of_the_delivered_size():
     n = 4000
     model = AutoKernelClassifier(random_state=0).fit(X[:n], y[:n])
     covered = model.predict_set(X[n:], 0.95)[np.arange(5000), y[n:].astype(int)]
-    assert abs(covered.mean() - 0.95) < 0.03
+    least = max(0.95, model.score(X[n:], y[n:]))  # sets hold the predicted class in any case
+    assert abs(covered.mean() - least) < 0.03
     assert abs(model.score(X[n:], y[n:]) - model.validation_score_) < 0.02
 
 
