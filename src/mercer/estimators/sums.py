@@ -235,7 +235,7 @@ class InBatches(FeatureModel):
         Parameters
         ----------
         X : array, data frame or CSR of shape (n_samples, n_features), or texts
-            New rows. The first batch determines scales, gamma and landmarks: with fewer than 15
+            New rows. The first batch determines scales, gamma and landmarks: with fewer than 10
             rows, fewer rows than landmarks, or a constant column, a warning names the remedy.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
