@@ -279,10 +279,12 @@ def test_sets_hold_as_many_labels_as_they_say():
     X, y = rings(1600)
     flipped = np.where(np.random.default_rng(0).random(1600) < 0.1, "in", y)
     model = AutoKernelClassifier(random_state=0).fit(X[:600], flipped[:600])
+    right = model.score(X[600:], flipped[600:])
     for coverage in (0.8, 0.95):
         sets = model.predict_set(X[600:], coverage)
         held = sets[np.arange(1000), np.searchsorted(model.classes_, flipped[600:])].mean()
-        assert coverage - 0.05 < held < coverage + 0.14  # no set is empty
+        least = max(coverage, right)  # as every set has the predicted label
+        assert least - 0.05 < held < least + 0.05
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
