@@ -1,5 +1,6 @@
 """Labels that the fit has not met: intervals and sets that know it, and one warning."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -134,6 +135,14 @@ def test_models_in_files_know_their_labels(regressor, tmp_path):
     assert both[0][1] == both[1][1]
     del loaded._unmet_  # as in files of earlier versions
     loaded.predict_interval(table)
+
+
+@pytest.mark.parametrize("spoilt", [None, 0, {0: None}, [1.0]])
+def test_errors_that_no_fit_leaves_are_refused(regressor, spoilt):
+    model = copy.copy(regressor)
+    model._unmet_ = spoilt
+    with pytest.raises(ValueError, match="_unmet_ of a fitted AutoKernelRegressor must hold"):
+        copy.deepcopy(model)
 
 
 def test_the_share_of_new_labels_bounds_that_of_rows_beside_the_fit():

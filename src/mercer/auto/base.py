@@ -417,7 +417,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
         laws = vars(self).get("_unmet_", {})
         fit = isinstance(laws, dict) and all(isinstance(law, UnmetErrors) for law in laws.values())
-        state.check("_unmet_", "hold errors by columns", not laws or fit)
+        state.check("_unmet_", "hold errors by columns", fit)
         for law in laws.values():
             law.check_state()
         for rows in vars(self).get("_background", []):
