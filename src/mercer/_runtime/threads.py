@@ -123,8 +123,13 @@ def mirror_upper(matrix: NDArray) -> None:
         rows = slice(first, first + _TILE)
         matrix[first + _TILE :, rows] = matrix[rows, first + _TILE :].T
         own = matrix[rows, rows]
-        lower = np.tril_indices(len(own), -1)
-        own[lower] = own.T[lower]
+        np.copyto(own, own.T.copy(), where=_below(len(own)))
+
+
+@cache
+def _below(n: int) -> NDArray[np.bool_]:
+    """Mask (n, n) of the entries below the diagonal."""
+    return np.tri(n, k=-1, dtype=bool)
 
 
 def _in_place(name: str, matrix: NDArray, *flags: int) -> bool:

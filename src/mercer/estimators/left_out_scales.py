@@ -313,7 +313,7 @@ class LeftOutSearch:
                     most_steps=steps,
                 )
             else:
-                value = criterion(np.log(np.append(gammas, found.ridge)))[0]
+                value = criterion.value(np.log(np.append(gammas, found.ridge)))
                 best = Parameters(gammas, found.ridge, value)
         spread = float(np.sqrt(np.mean(np.average(target**2, axis=0, weights=self.weights))))
         error = float(np.exp(-best.value / len(self.rows))) / spread
