@@ -44,6 +44,18 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+class _Cluster(LocalCluster):
+    """A cluster that ends also while a worker that was killed comes back.
+
+    It is told of the end of that worker before its own list has it, which ``distributed`` takes for
+    an error.
+    """
+
+    def _update_worker_status(self, op, msg):
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super()._update_worker_status(op, msg)
+
+
 @contextmanager
 def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Client]:
     """The client of a cluster of processes that nannies watch, with no spilling."""
@@ -60,7 +72,7 @@ def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Clie
     }
     with (
         dask.config.set(_SETTINGS),
-        LocalCluster(**arguments) as made,
+        _Cluster(**arguments) as made,
         Client(made, set_as_default=False) as client,
     ):
         if n_workers:
