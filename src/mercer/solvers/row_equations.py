@@ -20,7 +20,7 @@ from mercer.problem import Problem
 from mercer.solvers.krylov import is_rough_enough, with_cached_kernel
 from mercer.solvers.low_rank import pivots_of, pivots_on_device, rank_for
 
-__all__ = ["Curvature", "Inverse", "Reweighted", "RowKernel", "Rows", "sums"]
+__all__ = ["Curvature", "Inverse", "Reweighted", "RowKernel", "Rows", "shifted_inverse", "sums"]
 
 Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
 # A function of residuals and the places of their outputs among those at work.
@@ -142,28 +142,32 @@ class Reweighted:
         return v - scale * times(self._factor.T, inner, self._n_jobs)
 
 
-class Shifted:
-    """√S (Q √S K √S Q + shift I)⁻¹ √S⁻¹ with the weights S, for sums of 0 if Q leaves out √S 1."""
+def shifted_inverse(
+    problem: Problem, matrix: NDArray[np.float64], shift: float
+) -> Callable[[Rows], Rows]:
+    """√S (Q √S K √S Q + shift I)⁻¹ √S⁻¹ with the weights S, for sums of 0 if Q leaves out √S 1.
 
-    def __init__(self, problem: Problem, matrix: NDArray[np.float64], shift: float):
-        n, weights = problem.n_rows, problem.weights
-        self.shift, self._root = shift, np.ones((n, 1))
-        if weights is not None:
-            self._root = np.sqrt(weights)[:, None]
-            matrix *= self._root
-            matrix *= self._root.T
-        matrix[np.diag_indices(n)] += shift
-        if not cholesky_in_place(matrix):
-            raise np.linalg.LinAlgError("the shifted kernel has no inverse.")
-        self._factor, self._constant = (matrix.T, True), np.zeros((n, 1))
-        if problem.fit_intercept:
-            solved = linalg.cho_solve(self._factor, self._root, check_finite=False)
-            self._constant = solved / np.vdot(self._root, solved)
+    The matrix K is overwritten.
+    """
+    n, root = problem.n_rows, np.ones((problem.n_rows, 1))
+    if problem.weights is not None:
+        root = np.sqrt(problem.weights)[:, None]
+        matrix *= root
+        matrix *= root.T
+    matrix[np.diag_indices(n)] += shift
+    if not cholesky_in_place(matrix):
+        raise np.linalg.LinAlgError("the shifted kernel has no inverse.")
+    factor, constant = (matrix.T, True), np.zeros((n, 1))
+    if problem.fit_intercept:
+        solved = linalg.cho_solve(factor, root, check_finite=False)
+        constant = solved / np.vdot(root, solved)
 
-    def __call__(self, v: Rows) -> Rows:
-        scaled = np.divide(v, self._root, out=np.zeros_like(v), where=self._root > 0)
-        solved = linalg.cho_solve(self._factor, scaled, overwrite_b=True, check_finite=False)
-        return self._root * (solved - self._constant * (self._root.T @ solved))
+    def inverse(v: Rows) -> Rows:
+        scaled = np.divide(v, root, out=np.zeros_like(v), where=root > 0)
+        solved = linalg.cho_solve(factor, scaled, overwrite_b=True, check_finite=False)
+        return root * (solved - constant * (root.T @ solved))
+
+    return inverse
 
 
 class RowKernel:
@@ -181,7 +185,7 @@ class RowKernel:
         self.design = design = with_cached_kernel(problem, "auto" if rough else True, rough).design
         self.columns = design if isinstance(design, KernelColumns) else None
         self.n_inner = 0  # conjugate-gradient iterations of the last step
-        self._shifted: Shifted | None = None
+        self._shifted: tuple[float, Callable[[Rows], Rows] | None] = 1.0, None  # shift, inverse
         self._n_products = 0  # of joint steps, since that factor was made
         self._dtype = np.dtype(problem.dtype)  # of products within a step
         self._factor: Any = None  # F, FᵀF being about K
@@ -245,23 +249,23 @@ class RowKernel:
         self._last = None if inverse is None else (now, scale, inverse)
         return inverse or (lambda residual, places: residual)
 
-    def shifted(self, problem: Problem, shift: float) -> Shifted | None:
+    def shifted(self, problem: Problem, shift: float) -> Callable[[Rows], Rows] | None:
         """The inverse at about this shift, for one more product; None while products cost less.
 
         The matrix is factorised, for a first or another shift, once the products since the last
-        time have taken as long. So a step never takes much more than twice the time of the best
-        choice, whatever the number of its iterations.
+        time have taken as long: no step takes much more than twice the time of the best choice.
         """
-        last, self._n_products = self._shifted, self._n_products + 1
-        is_near = last is not None and 1 / _NEAR <= shift / last.shift <= _NEAR
+        last, inverse = self._shifted
+        self._n_products += 1
+        is_near = inverse is not None and 1 / _NEAR <= shift / last <= _NEAR
         worth = _WORTH * problem.n_rows / problem.n_outputs
         if is_near or self.columns is None or self._n_products <= worth:
-            return last
-        self._n_products, self._shifted = 0, None  # its memory is that of the next
+            return inverse
+        self._n_products, self._shifted, inverse = 0, (shift, None), None  # free its memory
         with suppress(np.linalg.LinAlgError, MemoryError):
             matrix = self.columns.toarray().astype(np.float64)
-            self._shifted = Shifted(problem, matrix, shift)
-        return self._shifted
+            self._shifted = shift, shifted_inverse(problem, matrix, shift)
+        return self._shifted[1]
 
     def _make_factor(self, problem: Problem) -> None:
         """The factor of the kernel; one of more rows where that of the last step was too short."""
