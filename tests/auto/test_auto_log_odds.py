@@ -1,5 +1,7 @@
 """Automatic classifiers by the logistic loss: when it is chosen, and what follows from it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -7,8 +9,9 @@ from scipy.special import expit, logsumexp
 from sklearn.metrics import log_loss
 
 from mercer import AutoKernelClassifier, kernels, persistence
+from mercer.auto import own_loss, trials
 from mercer.auto.holdout import leave_one_out_log_odds
-from mercer.auto.trials import Settings, log_odds
+from mercer.auto.trials import Settings, log_odds, machine_responses
 from mercer.auto.tuning import TUNING
 from mercer.estimators.probabilities import Probabilities, SoftMax
 from mercer.explain import shapley_values
@@ -105,6 +108,43 @@ def test_weights_and_groups_reach_the_own_loss():
     model = AutoKernelClassifier(random_state=0).fit(X, y, weights, groups)
     assert "log odds" in model.search_results_["stage"]
     assert model.predict_proba(X)[:, 0].mean() > 0.6  # "left", which weighs more
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_squared_responses_of_the_search_are_those_of_another_fit(n_classes, monkeypatch):
+    ways, squared = [], own_loss._squared
+
+    def all_ways(search, *given):
+        choice = search.choice
+        record = choice.record
+        ways.append(squared(search, *given))
+        for other in (replace(record, rows=record.rows - 1), replace(record, stage="landmarks")):
+            search.choice = replace(choice, record=other)
+            ways.append(squared(search, *given))
+        search.choice = choice
+        assert ways[0] is choice.responses
+        return ways[0]
+
+    monkeypatch.setattr(own_loss, "_squared", all_ways)
+    AutoKernelClassifier(random_state=0).fit(*overlapping(400, n_classes))
+    found, *refits = ways
+    for refit in refits:
+        assert refit is not found
+        apart = np.sqrt(np.mean(np.square(refit - found)))
+        assert apart < 0.03 * refit.std()  # trials round
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_iterations_give_the_responses_of_a_factor(weighted, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, held, weights = rng.normal(size=(200, 3)), rng.normal(size=(9, 3)), rng.uniform(1, 2, 200)
+    given = Settings(kernel="gaussian", gamma=0.5), X, held, np.sin(2 * X), [1.0, 0.1], 1e-9
+    given = *given, weights if weighted else None
+    truth = machine_responses(*given)
+    monkeypatch.setattr(TUNING, "direct_rows", 199)
+    monkeypatch.setattr(trials, "Cholesky", None)
+    for own, other in zip(machine_responses(*given), truth, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-6)
 
 
 def test_a_short_budget_leaves_the_own_loss_out():

@@ -10,7 +10,8 @@ g. With W less what a constant takes of it, W', a step is
 where db is the step of the intercept for δ = 0. Conjugate gradients find γ: these are the equations
 of a weighted squared loss, as well conditioned as the kernel matrix and not as its square. Rows
 without curvature are solved by the first term of δ alone: γ is 0 there, and its equations are those
-of the kernel among the other rows.
+of the kernel among the other rows. Of joint losses, steps of a few thousand rows are those of
+``joint_steps``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from mercer.losses import Loss
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers.base import Clock, OutOfRange, Solver, State, check_range
+from mercer.solvers.joint_steps import joint_step, suits_functions
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.row_equations import Curvature, Inverse, RowKernel, Rows, sums
 
@@ -293,6 +295,10 @@ class RowNewton(Solver):
         goal = np.maximum(goal, 0.5 * self.tol * state.reference[at_work])
         shift = -curvature.shift(slopes.sum(axis=0))
         of_shift = curvature.times(every_row(shift, residual))
+        if suits_functions(problem):
+            given = problem, state.kernel, curvature, residual - of_shift, float(goal[0])
+            change, linear = joint_step(*given, self.max_inner)
+            return change, linear, shift - curvature.mean(linear)
         change = (residual - of_shift) / ridge
         linear = state.kernel.product(change)
         fall, lean = sums(problem, residual * linear), shift - curvature.mean(linear)
