@@ -384,7 +384,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
 
         Labels that the fit has not met are warned of.
         """
-        preparers = [pipeline["preparer"] for pipeline in self._pipelines()]
+        preparers = [pipeline.steps[0][1] for pipeline in self._pipelines()]
         X = checked_like(self, preparers, X)
         columns = read_like(preparers, X)
         laws = vars(self).get("_unmet_", {})  # which older files lack
