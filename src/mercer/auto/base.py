@@ -56,14 +56,13 @@ from mercer.explain.members import mean_sizes
 from mercer.preparation import (
     TablePreparer,
     TellsColumns,
-    checked_table,
     column_names,
     has_identities,
     label_ways,
     read,
     rows_of,
 )
-from mercer.preparation.gaps import read_like
+from mercer.preparation.gaps import checked_like, read_like
 from mercer.preparation.repeats import copies_in
 from mercer.preparation.unmet import Unmet, unmet_labels
 
@@ -380,21 +379,19 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """Errors of responses (m, k) to some rows, for sets and intervals."""
         raise NotImplementedError
 
-    def _met(self, X: Any, reads: bool = False) -> tuple[Any, dict[int, Unmet]]:
-        """Checked rows, and the labels that the fit has not met, with a warning.
+    def _met(self, X: Any) -> tuple[Any, dict[int, Unmet]]:
+        """Rows, checked and read once for all pipelines, and the labels that the fit has not met.
 
-        Rows are read as columns where labels matter, or where ``reads`` asks for it.
+        Labels that the fit has not met are warned of.
         """
-        X = checked_table(self, X, reset=False)
-        laws = vars(self).get("_unmet_", {})  # which older files lack
-        if not laws and not reads:
-            return X, {}
-        preparers = [pipeline["preparer"] for pipeline in self._pipelines()]
+        preparers = [pipeline.steps[0][1] for pipeline in self._pipelines()]
+        X = checked_like(self, preparers, X)
         columns = read_like(preparers, X)
-        if columns is None:
-            return X, {}
+        laws = vars(self).get("_unmet_", {})  # which older files lack
+        if columns is None or not laws:
+            return X if columns is None else columns, {}
         numbers = {place: law.known for place, law in laws.items() if law.known is not None}
-        unmet = unmet_labels(preparers[0], columns, laws, numbers) if laws else {}
+        unmet = unmet_labels(preparers[0], columns, laws, numbers)
         warn_of_unmet(columns.names, unmet, laws)
         return columns, unmet
 

@@ -270,10 +270,11 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
         Errors are of logarithms where the targets are. Unknown rows get the scores of the targets.
         """
-        X, unmet = self._met(X, reads=True)
+        X, unmet = self._met(X)
         estimator = self.best_estimator_
         logs = isinstance(estimator, LogTargetRegressor)
-        middle = (estimator.regressor_ if logs else estimator).predict(X).astype(np.float64)
+        middle = answer(estimator.regressor_ if logs else estimator, "predict", X)
+        middle = middle.astype(np.float64)
         sizes: Any = 1.0
         if not even and self.spread_.machine is not None:
             sizes = self.spread_.sizes(self._pipelines()[0][:-1].transform(X), middle)

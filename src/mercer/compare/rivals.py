@@ -122,7 +122,10 @@ class TableCodes:
         """Learn the labels of a table; returns its numbers, (n, d)."""
         columns = read(X, column_names(X))
         self._reading = columns.reading()
-        self._labels = {place: labels.texts for place, labels in columns.labels.items()}
+        self._labels = {
+            place: {text: i for i, text in enumerate(labels.texts)}
+            for place, labels in columns.labels.items()
+        }
         self.categories = sorted(self._labels)
         return self._numbers(columns)
 

@@ -311,8 +311,9 @@ def _labels_of(
 
 def _merged(pieces: Sequence[Labels]) -> Labels:
     """The labels of all rows, numbered in the order in which they are met."""
-    texts = list(dict.fromkeys(text for piece in pieces for text in piece.texts))
-    return Labels(texts, np.concatenate([piece.numbered(texts) for piece in pieces]))
+    texts = dict.fromkeys(text for piece in pieces for text in piece.texts)
+    known = {text: i for i, text in enumerate(texts)}
+    return Labels(list(texts), np.concatenate([piece.numbered(known) for piece in pieces]))
 
 
 def _picked(memory: WorkerStore, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:

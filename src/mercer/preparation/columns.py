@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
@@ -24,7 +24,7 @@ from mercer._runtime.numerals import EXACT, are_names, warn_of_thousands
 from mercer._runtime.rows import FarRows
 from mercer._runtime.sparse import canonical_csr, floats_of
 from mercer._runtime.validation import is_plain
-from mercer.preparation.frames import frame_of, in_order
+from mercer.preparation.frames import columns_of, frame_of, in_order
 from mercer.preparation.recognition import (
     COMMA,
     Unit,
@@ -51,6 +51,11 @@ class Reading:
     formats: list[str]  # of cells that were texts, "" for all others
     unused: frozenset[int] = frozenset()  # places of columns that are not read
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns were numbers, none of them written as texts."""
+        return set(self.kinds) <= {"number"} and not any(self.formats)
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -59,10 +64,9 @@ class Labels:
     texts: list[str]
     codes: NDArray[np.int64]
 
-    def numbered(self, known: list[str]) -> NDArray[np.int64]:
-        """Places in ``known`` of every row's label: len(known) if it is not there, -1 for none."""
-        place = {text: i for i, text in enumerate(known)}
-        places = [place.get(text, len(known)) for text in self.texts]
+    def numbered(self, known: Mapping[str, int]) -> NDArray[np.int64]:
+        """Number of every row's label: len(known) if it is not there, -1 for none."""
+        places = [known.get(text, len(known)) for text in self.texts]
         return np.array([*places, -1], dtype=np.int64)[self.codes]
 
 
@@ -111,8 +115,10 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
         names = getattr(estimator, "feature_names_in_", None)
         if not reset and names is not None and all(isinstance(n, str) for n in frame.columns):
             frame = in_order(frame, names.tolist(), getattr(estimator, "_unused_columns", list))
-        validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
-        check_array(np.empty(frame.shape, dtype=np.bool_), dtype=None, estimator=estimator)
+        if reset or names is None or frame.columns != names.tolist():
+            validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
+        if not all(frame.shape):
+            check_array(np.empty(frame.shape, dtype=np.bool_), dtype=None, estimator=estimator)
         return frame
     if not (sparse.issparse(X) or hasattr(X, "dtype")):
         with suppress(ValueError):  # lists of rows: numbers stay numbers beside strings
@@ -149,13 +155,12 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> TableColumns:
     ``names`` are what messages call the columns, ``like`` is how the table was read when it was met
     first. A column that is of no use, or cannot be what it was before, is refused.
     """
-    all_numbers = like is None or all(kind == "number" for kind in like.kinds)
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-    if all_numbers and is_plain and (like is not None or not _may_be_names(X)):
+    if is_plain and (not _may_be_names(X) if like is None else like.is_plain):
         return TableColumns(names, _floats(X), np.arange(X.shape[1]))
     numbers, places = [], []
     columns = TableColumns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
-    for place, column in enumerate(_each(X)):
+    for place, column in enumerate(columns_of(X)):
         if like is not None and place in like.unused:
             value, is_text = _nothing(like.kinds[place], len(X)), False
         else:
@@ -177,11 +182,6 @@ def read(X: Any, names: list[str], like: Reading | None = None) -> TableColumns:
         columns.numbers = np.column_stack(numbers)
         columns.places = np.array(places, dtype=np.int64)
     return columns
-
-
-def _each(X: Any) -> Iterator[Any]:
-    """The columns of a frame or an array."""
-    return X.iter_columns() if isinstance(X, nw.DataFrame) else iter(X.T)
 
 
 def _may_be_names(numbers: NDArray) -> bool:
@@ -237,7 +237,7 @@ def _of_series(column: nw.Series, name: str) -> tuple[Any, bool]:
     """Values of a column of a frame, and whether they are labels."""
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        numbers = column.cast(nw.Float64).to_numpy()
+        numbers = (column if dtype == nw.Float64 else column.cast(nw.Float64)).to_numpy()
         return numbers.astype(np.float32 if dtype in _SHORT_TYPES else np.float64), False
     if dtype in (nw.Datetime, nw.Date):
         if getattr(dtype, "time_zone", None):
@@ -255,12 +255,21 @@ def _of_series(column: nw.Series, name: str) -> tuple[Any, bool]:
             raise _useless(name, str(kind))
         return _floats(values), False
     if dtype in (nw.Categorical, nw.Enum):  # called labels by whom the table is from
-        missing = column.is_null().to_numpy()
-        return _labels(column.filter(~column.is_null()).to_list(), missing), False
+        return _of_categories(column), False
     return _of_objects(column.to_list(), name), True
 
 
-def _of_objects(values: list, name: str) -> Any:
+def _of_categories(column: nw.Series) -> Labels:
+    """Labels of categories; of pandas, only categories that rows have are looked up."""
+    missing, native = (gone := column.is_null()).to_numpy(), column.to_native()
+    if not hasattr(getattr(native, "array", None), "categories"):
+        return _labels(column.filter(~gone).to_list(), missing)
+    codes = native.array.codes[~missing].tolist()
+    known = {code: native.array.categories[code] for code in set(codes)}
+    return _labels([known[code] for code in codes], missing)
+
+
+def _of_objects(values: list, name: str) -> Labels | NDArray:
     """Python objects as numbers, dates or Labels, whatever they all are."""
     types = set(map(type, values))
     if types <= {str, type(None)}:  # which nearly all are: no cell is looked at but once
@@ -372,7 +381,7 @@ def _as_before(value: Any, kind: str, form: str, name: str, column: Any) -> Any:
     raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {wrong}.")
 
 
-def _nothing(kind: str, n: int) -> Any:
+def _nothing(kind: str, n: int) -> Labels | NDArray:
     """A column of missing cells."""
     if kind == "label":
         return Labels([], np.full(n, -1))

@@ -1,4 +1,4 @@
-"""Missing cells in columns in which the fit met none."""
+"""Rows of predictions, read as the fit read its table, and their cells that are newly missing."""
 
 from __future__ import annotations
 
@@ -10,20 +10,37 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.rows import FarRows
-from mercer.preparation.columns import Reading, TableColumns, read
+from mercer.preparation.columns import Reading, TableColumns, checked_table, read
+from mercer.preparation.frames import plain_numbers
 from mercer.preparation.labels import OneHot
 from mercer.preparation.pieces import goes_by_pieces
 
-__all__ = ["new_gaps", "read_like", "reading_of"]
+__all__ = ["checked_like", "new_gaps", "read_like", "reading_of"]
+
+
+def checked_like(estimator: Any, preparers: Sequence[Any], X: Any) -> Any:
+    """Rows as ``checked_table`` returns them; of a frame of plain numbers alone, its columns.
+
+    The frame has the columns of the fit, in their order, and the fit met plain numbers in all.
+    """
+    known = vars(estimator).get("feature_names_in_")
+    if known is not None and reading_of(preparers[:1]).is_plain:
+        values = plain_numbers(X, known.tolist())
+        if values is not None:
+            return TableColumns(known.tolist(), values, np.arange(values.shape[1]))
+    return checked_table(estimator, X, reset=False)
 
 
 def read_like(preparers: Sequence[Any], X: Any) -> TableColumns | None:
     """The columns of a checked table in the kinds and formats of fits of ``TablePreparer``.
 
-    Columns that no preparer uses are not read. None for CSR matrices and tables that are read in
-    pieces.
+    Columns that no preparer uses are not read. None for CSR matrices, for models of CSR matrices
+    and for tables that are read in pieces.
     """
-    if sparse.issparse(X) or isinstance(X, FarRows) or goes_by_pieces(X):
+    if isinstance(X, TableColumns):
+        return X
+    is_sparse = sparse.issparse(X) or preparers[0].sparse_scaler_ is not None
+    if is_sparse or isinstance(X, FarRows) or goes_by_pieces(X):
         return None
     return read(X, preparers[0]._names(), reading_of(preparers))
 

@@ -31,7 +31,7 @@ from mercer.preparation.columns import TableColumns, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out, reasons, table_of_columns
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
-from mercer.preparation.gaps import reading_of
+from mercer.preparation.gaps import checked_like, reading_of
 from mercer.preparation.label_parts import (
     LABELS,
     LabelTreatment,
@@ -295,7 +295,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             memory: models of mercer read them in pieces, other estimators as an array.
         """
         self._check_fitted()
-        return self._transform_checked(checked_table(self, X, reset=False))
+        return self._transform_checked(checked_like(self, [self], X))
 
     def _transform_checked(self, X: Any) -> Any:
         if isinstance(X, TableColumns):

@@ -97,7 +97,7 @@ def read_as(texts: Sequence[str], name: str) -> NDArray:
     if is_date(name):
         known = ["NaT" if value is None else value for value in values]
         return np.array(known, dtype="datetime64[us]")
-    return np.array([np.nan if value is None else value.value for value in values])
+    return np.array([np.nan if value is None else value for value in values])
 
 
 def is_date(name: str) -> bool:
@@ -130,13 +130,6 @@ def is_nothing(text: str) -> bool:
     return text.strip().lower() in _NOTHING
 
 
-@dataclass(frozen=True)
-class _Number:
-    """A number that was read; true even if it is 0."""
-
-    value: float
-
-
 _Reader = Callable[[Sequence[str]], list]
 
 
@@ -144,9 +137,9 @@ def _numbers(unit: str, body: str, factor: float, tidy: Callable[[str], str]) ->
     """A reader of numbers with a unit before or behind them."""
     inner = rf"{_SIGN}\s*(?P<body>{body})"
     around = rf"{_SIGN}\s*{unit}\s*(?P<body>{body})", rf"{_SIGN}\s*(?P<body>{body})\s*{unit}"
-    patterns = [re.compile(text) for text in ((inner,) if not unit else around)]
 
-    def read(texts: Sequence[str]) -> list[_Number | None]:
+    def read(texts: Sequence[str]) -> list[float | None]:
+        patterns = [re.compile(text) for text in ((inner,) if not unit else around)]
         return [_number(text, patterns, factor, tidy) for text in texts]
 
     return read
@@ -154,7 +147,7 @@ def _numbers(unit: str, body: str, factor: float, tidy: Callable[[str], str]) ->
 
 def _number(
     text: str, patterns: Sequence[re.Pattern[str]], factor: float, tidy: Callable[[str], str]
-) -> _Number | None:
+) -> float | None:
     text = text.strip()
     negative = text.startswith("(") and text.endswith(")")  # as accountants write it
     if negative:
@@ -169,7 +162,7 @@ def _number(
         value = float(body) * factor
         if np.isinf(value):
             return None
-        return _Number(-value if negative or match["sign"] in ("-", "\u2212") else value)
+        return -value if negative or match["sign"] in ("-", "\u2212") else value
     return None
 
 
@@ -177,22 +170,21 @@ def _plain(body: str) -> str:
     return body
 
 
-def _truths(texts: Sequence[str]) -> list[_Number | None]:
-    found = [TRUTHS.get(text.strip().lower()) for text in texts]
-    return [None if value is None else _Number(value) for value in found]
+def _truths(texts: Sequence[str]) -> list[float | None]:
+    return [TRUTHS.get(text.strip().lower()) for text in texts]
 
 
-def _spans(texts: Sequence[str]) -> list[_Number | None]:
+def _spans(texts: Sequence[str]) -> list[float | None]:
     return [_span(text.strip()) for text in texts]
 
 
-def _span(text: str) -> _Number | None:
+def _span(text: str) -> float | None:
     """Seconds of a time span such as 1:30:00, 2 days 03:00:00, 2h 30min or PT5M."""
     match = _TIMES.fullmatch(text) or (_ISO_SPAN.fullmatch(text) if len(text) > 2 else None)
     if match is not None:
         parts = ((part, match[part]) for part in ("days", "hours", "minutes", "seconds"))
         seconds = sum(float(value) * _UNITS[part[0]] for part, value in parts if value)
-        return _Number(-seconds if match["sign"] else seconds)
+        return -seconds if match["sign"] else seconds
     if not text or not text[0].isdigit():
         return None
     end, seconds = 0, 0.0
@@ -202,14 +194,14 @@ def _span(text: str) -> _Number | None:
         unit = piece[2].lower()
         seconds += float(piece[1]) * _UNITS[unit if unit in _UNITS else unit[0]]
         end = piece.end()
-    return _Number(seconds) if end == len(text) else None
+    return seconds if end == len(text) else None
 
 
 def _dates(*patterns: str) -> _Reader:
     """A reader of dates, as texts that NumPy reads, of one order of day, month and year."""
-    compiled = [re.compile(_WEEKDAY + text + _CLOCK, re.IGNORECASE) for text in patterns]
 
     def read(texts: Sequence[str]) -> list[np.datetime64 | None]:
+        compiled = [re.compile(_WEEKDAY + text + _CLOCK, re.IGNORECASE) for text in patterns]
         return [_date(text.strip(), compiled) for text in texts]
 
     return read

@@ -79,11 +79,10 @@ def unmet_labels(
             new = [f"{numbers[np.argmax(rows)]:.17g}"] if rows.any() else []
             known: Collection[str] = [f"{value:.17g}" for value in part.values] if new else []
         else:
-            labels, known = columns.labels[place], part.texts
-            missing = set(labels.texts).difference(known)
-            new = [text for text in labels.texts if text in missing] if missing else []
-            is_new = np.array([*(text in missing for text in labels.texts), False])
-            rows = is_new[labels.codes] if new else np.zeros(columns.n_rows, dtype=bool)
+            labels, known = columns.labels[place], part.number_of
+            is_new = np.array([*(text not in known for text in labels.texts), False])
+            new = [text for text in labels.texts if text not in known]
+            rows = is_new[labels.codes]
         if rows.any():
             found[place] = Unmet(rows, part.rare, *_example(new, known))
     return found
