@@ -84,7 +84,6 @@ def test_steps_go_past_the_ends_of_what_was_tried_and_not_inside():
     steps = beyond_ends(weakest, [weakest, *around])
     assert sorted(step.gamma for step, _ in steps) == [0.5, 1.0, 2.0]
     assert {tuple(ridges) for _, ridges in steps} == {(0.0025,)}
-    assert beyond_ends(weakest, [weakest, *around], ridges_alone=True) == [(weakest, [0.0025])]
     narrowest = Settings(gamma=4.0, ridge=0.1)
     [(step, ridges)] = beyond_ends(narrowest, [narrowest, *around])
     assert step.gamma > 4.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,30 @@ from mercer._runtime.arrays import n_threads
 from mercer.auto.bench import Evaluator
 from mercer.auto.columns import COLUMNS, candidates
 from mercer.auto.final import FinalModel
-from mercer.auto.fine import FINE, VIEWS, fine_rows
+from mercer.auto.growth import growing
 from mercer.auto.landmarks import Landmarks, landmarks_for
 from mercer.auto.leading import Record, promising, rank_loss
 from mercer.auto.leaves import Cut, cut_for, trial_leaves, worth
-from mercer.auto.parts import LeafSplit, leaf_parts, splits, spread_out
-from mercer.auto.rungs import ALL_ROWS, DENSE, FEATURES, IDENTITIES, LANDMARKS, LEAVES, RUNGS
+from mercer.auto.parts import LeafSplit, Split, leaf_parts, splits, spread_out
+from mercer.auto.rungs import ALL_ROWS, FEATURES, IDENTITIES, LANDMARKS, LEAVES, RUNGS, Rung
 from mercer.auto.search import Choice, Search
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
-from mercer.maps.partition import usual_overlap
 
-__all__ = ["first_rungs", "has_time_twice", "is_few", "last_rungs", "part_from_partner"]
+__all__ = [
+    "MORE_ROWS",
+    "first_rungs",
+    "has_time_twice",
+    "is_few",
+    "last_rungs",
+    "part_from_partner",
+]
 
-# Squared errors of all held-out rows of classes, of which a row of response 0 has 1, below which
-# they are learned: with 1 in place of it, the log loss of a table in 48 was .0029 for .0015.
-_LEARNED = 0.01
+MORE_ROWS = "more rows", "most rows"  # stages in which gamma and ridge are chosen again
+
+# Parts of a small table, of five, that the first rung holds out: it tells hopeless settings from
+# others, and on 48 tables all five gave no lower errors.
+_FIRST = 2
 
 
 def first_rungs(
@@ -42,8 +51,10 @@ def first_rungs(
     """Try all candidates on few rows, and the better ones on more."""
     search.treatments, search.label_ways, search.n_inputs = treatments, label_ways, n_inputs
     groups: dict[Settings, Record] = {}
-    for rung in RUNGS:
+    few = Evaluator.of_rows(search.goal, search.judge, search.parts[:_FIRST], search.whole.n_rows)
+    for place, rung in enumerate(RUNGS):
         found: dict[Settings, Record] = {}
+        search.bench = search.whole if place else few
         search.climb(rung, found)
         groups |= found
         kept = promising(groups, search.finalists or list(groups), rung.keep or {}, TUNING.near)
@@ -128,62 +139,73 @@ def _n_components(search: Search, n: int, seconds_left: float) -> int:
 def on_all_rows(search: Search, n_inputs: int) -> None:
     """Compare the finalists on as many rows as there are, for the exact kernel machine."""
     search.n_inputs = n_inputs
-    search.is_thin = search.whole.n_rows > TUNING.denser * search.rows_of(ALL_ROWS)
     search.climb(ALL_ROWS)
     if search.has_identities and not search.is_late():
         _where_values_repeat(search)
     _where_columns_mislead(search)
+    if search.best is not None and search.best.stage == search.stage.name:
+        _on_more_rows(search)
+
+
+def _on_more_rows(search: Search) -> None:
+    """Choose gamma and ridge again on more rows, where these lower the loss by much.
+
+    Not of classes that overlap, which get trials of log odds instead: letters, digits, forests and
+    others of 4000 to 12 000 rows had the same test errors at up to three times the time.
+    """
+    is_clear = search.goal.kind != "classes" or search.relative_error() < TUNING.log_odds_error
+    fall = _fall(search) if len(search.parts) == 1 and is_clear else np.nan
+    sizes = TUNING.most_direct_rows, TUNING.growth_rows
+    for name, most in zip(MORE_ROWS, sizes, strict=True):
+        before = search.best
+        if before is None or not fall >= TUNING.growth_fall:  # nor if it is not known
+            return
+        parts = _larger(search, most)
+        n_rows = len(parts[0].fitted)
+        if n_rows < before.rows or not _has_time(search, before, n_rows):
+            return
+        search.bench = Evaluator.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
+        # In float64: weak ridges are learned from what float32 rounds away.
+        [settings] = search.climb(Rung(name, None, (partial(growing, fall=fall),), by_paths=True))
+        if settings is None:
+            return
+        outcome = search.stage.outcome_of(settings)
+        search.choice = Choice(outcome.record, search.bench.held, outcome.responses)
+        if settings == before.settings or search.whole.n_rows < TUNING.growth_table:
+            return
+
+
+def _fall(search: Search) -> float:
+    """Share by which the loss of the best settings falls from half of their rows to all; or NaN."""
     best = search.best
-    if best is None or best.stage != search.stage.name or search.is_late():
-        return
-    if len(search.parts) == 1 and search.relative_error() <= TUNING.fine_error:
-        if not _is_learned(search):
-            _where_errors_are_small(search)
-        return
-    if not search.is_thin:
-        return
-    # Rows of a leaf that share a text and a fold have equal codes, as no new row has: leaves
-    # would show too narrow a kernel (errors of .35 in place of .25 on 24 554 rows of schools).
-    if best.settings.labels == "words":
-        return
-    if search.whole.n_rows > TUNING.denser * best.rows:
-        if best.settings.kernel in ("laplacian", "exponential"):
-            _where_rows_are_dense(search, [best, *_of_other_scales(search, best)])
-    elif best.settings.kernel == "laplacian":
-        _where_rows_are_dense(search, [best])
+    if best is None or search.is_late():
+        return np.nan
+    losses = []
+    for n_rows in (best.rows // 2, best.rows):
+        settings, threads = best.settings, n_threads(search.n_jobs)
+        [outcomes] = search.bench.of_machines(
+            MORE_ROWS[0], n_rows, [settings], [settings.ridge], threads
+        )
+        losses += [o.record.loss for o in outcomes if o.record.settings == settings]
+    search.charge(MORE_ROWS[0])
+    return 1.0 - losses[1] / losses[0] if len(losses) == 2 else np.nan
 
 
-def _is_learned(search: Search) -> bool:
-    """True of classes where all held-out rows together err by a hundredth of a row of response 0.
-
-    Held-out rows show no gain then. On nine such tables of 120 the trials of small errors took half
-    of the search, and the log loss of new rows fell by at most .0013.
-    """
-    choice = search.choice
-    if choice is None or search.goal.kind != "classes":
-        return False
-    squares, _ = search.goal.losses(choice.responses, choice.rows, choice.record.settings.transform)
-    return bool(np.sum(squares) < _LEARNED)
+def _larger(search: Search, most: int) -> list[Split]:
+    """Parts that fit at most so many rows, fewer for many inputs, in scales of as many."""
+    width = search.n_inputs
+    if search.settings.identities:  # whose columns take their time
+        width = max(width, int(np.count_nonzero(search.parts[0].scales(search.settings))))
+    n_rows = search.shrunk(most, most=most, n_inputs=width)
+    part = replace(search.part(search.first_rows), n_of_scales=TUNING.last_scale_rows)
+    given = splits(search.goal, search.key, search.whole.n_rows, n_rows)
+    return [replace(part, fitted=fitted, held=held) for fitted, held in given]
 
 
-def _of_other_scales(search: Search, best: Record) -> list[Record]:
-    """The best Laplacian of the last rung in other scales than those by left-out errors, if any.
-
-    Where rows are much denser the order of the two may be another: a Laplacian behind by a quarter
-    with 2500 rows of 26 letters was ahead by a seventh with 15 000. Where they are not, leaves show
-    less than the rung: few of their rows share a label.
-    """
-    others = [
-        record
-        for record in search.records
-        if record.stage == "rung 3"
-        and record.settings.kernel == "laplacian"
-        and record.settings.scales != "left-out"
-    ]
-    if best.settings.scales != "left-out" or not others:
-        return []
-    other = min(others, key=rank_loss)
-    return [replace(other, settings=replace(other.settings, without=best.settings.without))]
+def _has_time(search: Search, best: Record, n_rows: int) -> bool:
+    """Whether there is time for trials of so many rows, whose factors take the cube of them."""
+    left = search.deadline - time.perf_counter()
+    return 6 * TUNING.growth_steps * best.seconds * (n_rows / best.rows) ** 3 < left
 
 
 def _where_columns_mislead(search: Search) -> None:
@@ -206,54 +228,6 @@ def _where_values_repeat(search: Search) -> None:
         search.choice, search.stage = choice, stage
 
 
-def _where_errors_are_small(search: Search) -> None:
-    """Try scales, gammas and ridges of more rows, whose number limits small errors."""
-    most = fine_rows(search.whole.n_rows, search.deadline - time.perf_counter())
-    if search.settings.identities:  # whose columns take their time
-        width = np.count_nonzero(search.parts[0].scales(search.settings))
-        search.n_inputs = max(search.n_inputs, int(width))
-    if most < TUNING.view_rows:
-        return
-    for rung, n_rows in ((VIEWS, min(TUNING.view_rows, most)), (FINE, most)):
-        given = search.goal, search.key, search.whole.n_rows, search.shrunk(n_rows, most=n_rows)
-        part = replace(search.part(search.first_rows), n_of_scales=TUNING.last_scale_rows)
-        parts = [replace(part, fitted=fitted, held=held) for fitted, held in splits(*given)]
-        search.bench = Evaluator.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
-        [result] = search.climb(rung)
-        if rung is VIEWS:
-            search.finalists = result
-        elif result is not None:
-            outcome = search.stage.outcome_of(result)
-            search.choice = Choice(outcome.record, search.bench.held, outcome.responses)
-
-
-def _where_rows_are_dense(search: Search, rivals: Sequence[Record]) -> None:
-    """Try narrower kernels, weaker penalties and other scales on leaves, as dense as all rows.
-
-    Of several rivals, the first of which is the best so far, the one that errs least there stays.
-    """
-    size, first = search.shrunk(TUNING.dense_rows), rivals[0].settings
-    overlap = usual_overlap(search.whole.n_rows, size)
-    parts = leaf_parts(search.leaf_table(), first, size, TUNING.dense_leaves, overlap)
-    if not parts or search.choice is None:
-        return
-    choice, bench = search.choice, search.bench
-    search.bench = bench.on_leaves(parts)
-    least, ahead = np.inf, choice
-    for rival in rivals:
-        search.choice = replace(choice, record=rival)
-        [outcome] = search.climb(DENSE)
-        found = outcome or search.stage.best_like(rival.settings)
-        if found is None or found.record.loss >= least:
-            continue
-        least = found.record.loss
-        if outcome is not None or rival is not rivals[0]:
-            ahead = Choice(found.record, search.bench.held, found.responses)
-    search.choice = ahead
-    _where_columns_mislead(search)
-    search.bench = bench
-
-
 def on_leaves(search: Search, cut: Cut) -> float:
     """Compare the finalists on leaves of the final size; return the worth of a row of a leaf.
 
@@ -267,7 +241,7 @@ def on_leaves(search: Search, cut: Cut) -> float:
     parts = leaf_parts(search.leaf_table(), search.finalists[0], size, count, cut.overlap)
     if not parts:  # as groups may lie, each of them in a leaf of its own
         return np.inf
-    search.bench, search.is_thin = search.whole.on_leaves(parts), False
+    search.bench = search.whole.on_leaves(parts)
     search.climb(LEAVES)
     worth_of_a_leaf = _worth_of_a_leaf(search, parts)
     if search.best is not None and search.best.stage == LEAVES.name:

@@ -41,7 +41,7 @@ class Outcome:
         """Losses per row or block, whose paired differences test another outcome for chance."""
         return self.losses() if callable(self.losses) else self.losses
 
-    def is_surely_less(self, other: Outcome, n_errors: float = TUNING.sure_of_dense) -> bool:
+    def is_surely_less(self, other: Outcome, n_errors: float) -> bool:
         """Whether the loss is below that of another outcome for the same rows, by more than chance
         makes it: so many standard errors of the paired differences."""
         gain = other.compared() - self.compared()

@@ -19,14 +19,13 @@ import numpy as np
 from mercer._runtime.threads import side_by_side
 from mercer.auto.bench import Evaluator
 from mercer.auto.landmarks import Landmarks
-from mercer.auto.leading import Outcome, Record, Stage, better, rank_loss
+from mercer.auto.leading import Record, Stage, better, rank_loss
 from mercer.auto.parts import LeafSplit, Split
 from mercer.auto.trials import KnownScales, Settings
 from mercer.auto.tuning import TUNING
 
 __all__ = [
     "ALL_ROWS",
-    "DENSE",
     "FEATURES",
     "IDENTITIES",
     "LANDMARKS",
@@ -36,9 +35,7 @@ __all__ = [
     "SearchState",
     "Trial",
     "beyond_ends",
-    "narrower",
     "neighbours",
-    "rescaled",
 ]
 
 
@@ -61,7 +58,6 @@ class SearchState(Protocol):
     deadline: float  # time of ``perf_counter()`` after which no trial begins
     # Scales of least left-out error and their ridge, by treatment and kernel.
     known_scales: KnownScales
-    is_thin: bool  # whether the table has many times the rows of a trial
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials
     bench: Evaluator  # rows of the trials
@@ -142,14 +138,12 @@ def finer(search: SearchState) -> Waves:
 def on_more_rows(search: SearchState) -> Waves:
     """The best settings of each kernel, with a weaker penalty and a narrower kernel.
 
-    Few rows favour smooth kernels; a Laplacian of thin rows gets narrower where they are dense.
+    Few rows favour smooth kernels.
     """
     trials = []
     for place, finalist in enumerate(search.finalists):
         gamma, ridge = finalist.gamma, finalist.ridge
-        later = search.is_thin and finalist.kernel == "laplacian"
-        step = TUNING.gamma_step[finalist.kernel]
-        narrow = [gamma * step] if place == 0 and not later else []
+        narrow = [gamma * TUNING.gamma_step[finalist.kernel]] if place == 0 else []
         trials.append(Trial(finalist, [gamma, *narrow], [ridge, ridge / 3]))
     if TUNING.wide_inputs <= search.n_inputs <= TUNING.most_dense:
         # Nearly a ridge regression: of many inputs, each may matter a little.
@@ -180,8 +174,7 @@ def learned_scales(search: SearchState) -> Waves:
             learned = replace(learned, scales="exponential")
             narrow = TUNING.gamma_step["laplacian"] * best.gamma
             trials.append(Trial(learned, [best.gamma], [best.ridge]))
-            if not search.is_thin:  # else it is tried where rows are dense
-                trials.append(Trial(learned, [narrow], [best.ridge / 3]))
+            trials.append(Trial(learned, [narrow], [best.ridge / 3]))
     yield trials
 
 
@@ -221,38 +214,69 @@ def _by_left_out_errors(search: SearchState, present: Settings, views: list[Sett
     whole = part.whole if isinstance(part, LeafSplit) else part
     near_best = {finalist.kernel for finalist in search.finalists}
     kernels = [k for k in TUNING.left_out_gammas if k != "gaussian" or k in near_best]
-    candidates = []
-    for view in views:
-        plain = replace(view, turned=False, scales="left-out", power=1.0)
-        if whole.rows(plain)[0].shape[1] > TUNING.most_dense:
-            continue
-        if whole.left_out_search(plain).n_scales <= TUNING.left_out_inputs:
-            candidates += [replace(plain, kernel=kernel) for kernel in kernels]
-    if not candidates:
-        return
-    on_few = partial(whole.left_out, refined=False)
-    errors = [found.error for found in side_by_side(on_few, candidates, search.n_jobs)]
-    enough = TUNING.left_out_gain * whole.left_out_error(present)
-    near: list[Settings] = []
-    for start in range(0, len(candidates), len(kernels)):
-        of_view = sorted(zip(errors[start:], range(start, start + len(kernels)), strict=False))
-        most = TUNING.left_out_kernels if len(search.bench.parts) == 1 else 1
-        least = min(TUNING.left_out_near * of_view[0][0], TUNING.left_out_far * min(errors))
-        if not whole.left_out_search(candidates[start]).few_hardly_share:
-            least = min(least, enough)
-        near += [candidates[place] for error, place in of_view[:most] if error <= least]
+    plain = [replace(view, turned=False, scales="left-out", power=1.0) for view in views]
+    plain = [view for view in plain if _has_few_scales(whole, view)]
+    near = _near_least_error(search, whole, whole.left_out_error(present), plain, kernels)
     refined = list(side_by_side(whole.at_least_left_out, near, search.n_jobs))
     for settings in refined:
         known = whole.named_scales(settings)
         search.known_scales[settings.treatment, settings.kernel] = known
     others = [p for p in search.bench.parts if isinstance(p, Split) and p is not part]
     list(side_by_side(lambda p: p[0].scales(p[1]), list(product(others, refined)), search.n_jobs))
-    found = yield [Trial(s, [s.gamma], [s.ridge, s.ridge / 4]) for s in refined]
+    found = (
+        (yield [Trial(s, [s.gamma], [s.ridge, s.ridge / 4]) for s in refined]) if refined else {}
+    )
     if not found:
         return
     best = min(found.values(), key=rank_loss).settings
     gammas = np.multiply(TUNING.left_out_gammas[best.kernel], best.gamma).tolist()
     yield [Trial(best, gammas, [best.ridge])]
+
+
+def _has_few_scales(whole: Split, view: Settings) -> bool:
+    """Whether the inputs, labels of a column as one, are so few that scales are sought for them."""
+    if whole.rows(view)[0].shape[1] > TUNING.most_dense:
+        return False
+    return whole.left_out_search(view).n_scales <= TUNING.left_out_inputs
+
+
+def _near_least_error(
+    search: SearchState,
+    whole: Split,
+    present: float,
+    views: list[Settings],
+    kernels: list[str],
+) -> list[Settings]:
+    """Views with the kernels of the least left-out errors of few rows, if they are enough.
+
+    Enough is a share of the present error, unless only more rows show what labels tell. Other
+    kernels follow the first one where it goes half of the way.
+    """
+    errors: dict[Settings, float] = {}
+
+    def add(candidates: list[Settings]) -> None:
+        on_few = partial(whole.left_out, refined=False)
+        found = side_by_side(on_few, candidates, search.n_jobs)
+        errors.update((c, f.error) for c, f in zip(candidates, found, strict=True))
+
+    def enough(view: Settings) -> float:
+        is_open = whole.left_out_search(view).few_hardly_share
+        return np.inf if is_open else TUNING.left_out_gain * present
+
+    firsts = {view: replace(view, kernel=kernels[0]) for view in views}
+    add(list(firsts.values()))
+    views = [v for v in views if errors[firsts[v]] <= 0.5 * (enough(v) + present)]
+    add([replace(view, kernel=kernel) for view in views for kernel in kernels[1:]])
+    most = TUNING.left_out_kernels if len(search.bench.parts) == 1 else 1
+    near: list[Settings] = []
+    for view in views:
+        ranked = sorted(
+            (replace(view, kernel=kernel) for kernel in kernels), key=errors.__getitem__
+        )
+        least = TUNING.left_out_near * errors[ranked[0]]
+        least = min(least, TUNING.left_out_far * min(errors.values()), enough(view))
+        near += [candidate for candidate in ranked[:most] if errors[candidate] <= least]
+    return near
 
 
 def past_the_ends(search: SearchState) -> Waves:
@@ -261,8 +285,7 @@ def past_the_ends(search: SearchState) -> Waves:
         best, settings = search.best, _best_of_stage(search)
         if best is None or settings is None:
             return
-        ridges_alone = search.is_thin and settings.kernel == "laplacian"
-        steps = beyond_ends(settings, [r.settings for r in search.records], ridges_alone)
+        steps = beyond_ends(settings, [r.settings for r in search.records])
         if not steps:
             return
         yield [Trial(step, [step.gamma], ridges) for step, ridges in steps]
@@ -276,13 +299,11 @@ def _best_of_stage(search: SearchState) -> Settings | None:
     return best.settings if best is not None and best.stage == search.stage.name else None
 
 
-def beyond_ends(
-    best: Settings, tried: Iterable[Settings], ridges_alone: bool = False
-) -> list[tuple[Settings, list[float]]]:
+def beyond_ends(best: Settings, tried: Iterable[Settings]) -> list[tuple[Settings, list[float]]]:
     """One step past the ends of the ridges, and of the gammas, tried with a kernel.
 
     Empty if neither the ridge nor the gamma of ``best``, the settings of least loss, is an end of
-    the values tried with its kernel. ``ridges_alone`` leaves gammas within their ends.
+    the values tried with its kernel.
     """
     unit = best.kernel, best.scales == "left-out"
     alike = [s for s in tried if (s.kernel, s.scales == "left-out") == unit]
@@ -291,64 +312,16 @@ def beyond_ends(
     weaker = max(best.ridge / TUNING.end_ridge_step, TUNING.least_ridge_of_all)
     ridges = [weaker] if weaker < best.ridge <= min(s.ridge for s in alike) else []
     steps = {best: ridges}
-    if not ridges_alone:  # a weaker ridge may suit another gamma, inside the ends as well
-        is_widest = best.gamma <= min(s.gamma for s in alike)
-        is_narrowest = best.gamma >= max(s.gamma for s in alike)
-        steps[inner] = [best.ridge] * is_narrowest + ridges
-        if outer.gamma > TUNING.least_gamma:
-            steps[outer] = [best.ridge] * (is_widest and not is_narrowest) + ridges
+    is_widest = best.gamma <= min(s.gamma for s in alike)
+    is_narrowest = best.gamma >= max(s.gamma for s in alike)
+    # a weaker ridge may suit another gamma, inside the ends as well
+    steps[inner] = [best.ridge] * is_narrowest + ridges
+    if outer.gamma > TUNING.least_gamma:
+        steps[outer] = [best.ridge] * (is_widest and not is_narrowest) + ridges
     return [(settings, own) for settings, own in steps.items() if own]
 
 
 # -- candidates on leaves ------------------------------------------------------------------------
-
-
-def dense(search: SearchState) -> Waves:
-    """A narrower Laplacian, a weaker penalty or other scales that rows as dense as all gain by.
-
-    Returns the outcome, or None. Leaves cannot test kernels wider than they are.
-    """
-    if search.best is None:
-        return None
-    settings = search.best.settings  # of rung 3
-    narrowed = yield from _narrowed(search, settings)
-    scaled = yield from _rescaled(search, settings)
-    return scaled or narrowed
-
-
-def _narrowed(search: SearchState, settings: Settings) -> Waves:
-    """Step by step to narrower kernels; returns the outcome that errs clearly less, or None."""
-    at, tried = settings, set[Settings]()
-    first, least = np.nan, np.nan
-    best: Outcome | None = None
-    for _ in range(TUNING.leaf_steps):
-        yield _not_tried(narrower(at), tried)
-        if np.isnan(first):
-            losses = [r.loss for r in search.records if (r.stage, r.settings) == ("leaves", at)]
-            first = least = losses[0] if losses else np.nan
-        best = search.stage.best_like(settings)
-        if best is None or not best.record.loss < TUNING.leaf_gain * least:
-            break
-        at, least = best.record.settings, best.record.loss
-    return best if best is not None and least < first else None
-
-
-def _rescaled(search: SearchState, settings: Settings) -> Waves:
-    """Try scales learned by the exponential kernel; return the trial if significantly better.
-
-    For classes alone, and only where rung 3 has exponential scales near its least loss.
-    """
-    standing = search.stage.best_like(settings)
-    of_rung = [r for r in search.records if r.stage == "rung 3"]
-    least = min((r.loss for r in of_rung if r.settings.scales == "exponential"), default=np.inf)
-    is_near = bool(of_rung) and least <= TUNING.behind * min(r.loss for r in of_rung)
-    if standing is None or search.bench.goal.kind != "classes" or not is_near:
-        return None
-    others = list(rescaled(standing.record.settings, _other_treatments(search)))
-    yield [Trial(s, [s.gamma], [s.ridge]) for s in others]
-    found = [search.stage.best_like(s) for s in others]
-    surely = [o for o in found if o is not None and o.is_surely_less(standing)]
-    return min(surely, key=lambda o: o.record.loss, default=None)
 
 
 def step_by_step(search: SearchState) -> Waves:
@@ -382,30 +355,6 @@ def _not_tried(steps: Iterable[tuple[Settings, list[float]]], tried: set[Setting
         if new:
             trials.append(Trial(settings, [settings.gamma], new))
     return trials
-
-
-def narrower(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
-    """The settings and those of a narrower kernel, at their ridge and a weaker one.
-
-    The ridge stays if a weaker one would slow down the iterations of the final fit.
-    """
-    weaker = settings.ridge / TUNING.ridge_step
-    near = [settings.ridge, weaker] if weaker >= TUNING.dense_ridge else [settings.ridge]
-    yield settings, near
-    yield replace(settings, gamma=settings.gamma * TUNING.gamma_step[settings.kernel]), near
-
-
-def rescaled(settings: Settings, treatments: Sequence[tuple[str, int]]) -> Iterator[Settings]:
-    """Settings in scales of exponential machines.
-
-    Scales are those of the treated inputs and, if ``treatments`` have standard inputs, the roots of
-    their scales.
-    """
-    euclidean = replace(settings, scales="exponential", power=settings.power or 1.0)
-    others = [euclidean]
-    if ("standard", 0) in treatments:
-        others.append(replace(euclidean, numbers="standard", max_integers=0, power=0.5))
-    yield from (other for other in others if other != settings)
 
 
 def neighbours(
@@ -514,9 +463,7 @@ ALL_ROWS = Rung(
     (on_more_rows, learned_scales, least_left_out, past_the_ends),
     work=TUNING.last_rung_work,
 )
-# Rows that lie as close together as those of the whole table: after rung 3 if that was thin, and
-# instead of rung 3 for local machines.
-DENSE = Rung("leaves", None, (dense,))
+# Rows that lie as close together as those of the whole table, instead of rung 3 for local machines.
 LEAVES = Rung("leaves", None, (step_by_step, learned_scales, least_left_out, past_the_ends))
 # After rung 3, where labels or whole numbers repeat.
 IDENTITIES = Rung("identities", TUNING.identity_rows, (identities, past_the_ends))

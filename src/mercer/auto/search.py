@@ -92,7 +92,7 @@ class Search:
         self.finalists: list[Settings] = []
         self.treatments: Sequence[tuple[str, int]] = []
         self.label_ways: Sequence[str] = ("numbers",)
-        self.n_inputs, self.is_thin, self.has_identities = 1, False, False
+        self.n_inputs, self.has_identities = 1, False
         self.first_rows = self.parts[0].fitted  # few settings were tried on them
 
     @property
@@ -172,12 +172,18 @@ class Search:
         rows = rung.rows if isinstance(rung.rows, int) else rung.rows[self.goal.kind]
         return self.shrunk(rows, rung.work)
 
-    def shrunk(self, n_rows: int, work: float = 0.0, most: int | None = None) -> int:
+    def shrunk(
+        self,
+        n_rows: int,
+        work: float = 0.0,
+        most: int | None = None,
+        n_inputs: int | None = None,
+    ) -> int:
         """Fewer rows for many inputs, whose distances cost more; at most ``most``.
 
         ``work`` is rows² × inputs that a trial has in any case.
         """
-        n_inputs = max(1, self.n_inputs)
+        n_inputs = max(1, self.n_inputs if n_inputs is None else n_inputs)
         share = min(1.0, np.sqrt(TUNING.full_columns / n_inputs))
         wanted = max(int(n_rows * share), 200, int(np.sqrt(work / n_inputs)))
         return min(self.bench.most_fitted if most is None else most, n_rows, wanted)

@@ -105,35 +105,15 @@ class Tuning:
     least_ridge_of_all: float = 1e-8  # below, float64 has no factor of 2000 rows
     least_gamma: float = 1e-3
 
-    # -- trials where rows lie as close together as in the whole table -----------------------------
-    denser: float = 2.5  # table rows per rung row from which these trials are made
-    dense_rows: int = 1000  # rows of a leaf
-    dense_leaves: int = 16
-    behind: float = 1.03  # share of the rung's least loss above which exponential scales are out
-    dense_ridge: float = 0.03  # least ridge: weaker ones slow conjugate gradients of all rows
-
-    # -- trials where errors are small -------------------------------------------------------------
-    fine_error: float = 0.2  # relative held-out error up to which these trials are made
-    view_rows: int = 2000  # rows that trials of other scales fit
-    # Gammas and ridges of Gaussians beside a Laplacian: stronger ridges hide what they gain.
-    view_smooth: tuple[tuple[float, ...], tuple[float, ...]] = ((1.0, 3.0), (1e-3, 1e-5))
-    views: int = 2  # scales that go on to more rows
-    views_near: float = 1.05  # share of the least loss up to which they do
-    fine_rows: tuple[int, int] = (4000, 8000)  # least and most rows that a trial of a gamma fits
-    # Share of the table's rows in between: settings that 4000 rows of an arm without noise
-    # preferred by a hundredth erred by a quarter more with 10 000.
-    fine_share: float = 0.7
-    fine_seconds: float = 20.0  # time left for which trials fit the most rows
-    fine_ridges: tuple[float, ...] = (4.0, 1.0, 0.25)  # factors of the ridge
-    least_fine_ridge: float = 1e-8  # below, float64 has no factor of some thousand rows
+    # -- trials on more rows of numbers -----------------------------------------------------------
+    # Fall of the loss with twice the rows from which they are made. At .1 six tables of 6000 to
+    # 12 000 rows gained nothing by them; without noise it is .5 and more.
+    growth_fall: float = 0.2
+    growth_rows: int = 8000  # most rows, more than one factor allows
+    growth_table: int = 10_000  # rows of a table from which so many are fitted
+    growth_steps: int = 8  # most steps of gamma and ridge
+    growth_gain: float = 0.98  # share of the loss that a step must reach, but to a narrower kernel
     fine_iter: int = 100  # iterations after which a ridge is given up: the final fit takes more
-    fine_strongest: float = 300.0  # most factor of the ridge where weaker ones are given up
-    fine_steps: int = 4  # most steps of gamma, and of the ridge after them
-    fine_gain: float = 0.98  # share of the loss that a weaker ridge must reach
-    # Loss, as a share, that a narrower kernel may be behind per doubling of rows still to come: one
-    # behind by .02 at 8000 rows of an arm without noise was ahead by .16 at 20 000.
-    fine_ahead: float = 0.03
-    fine_clear: float = 1.05  # factor of this limit from which wider kernels are tried
 
     # -- trials on leaves --------------------------------------------------------------------------
     leaf_table_rows: int = 100_000  # sampled rows that leaves of the search are cut from
@@ -194,7 +174,6 @@ class Tuning:
     sure_of_scales: tuple[float, float, float] = (0.0, 0.5, 1.0)
     much_by_scales: tuple[float, float, float] = (0.0, 0.03, 0.06)  # enough with any tails
     much: float = 0.2  # gain that is enough with any tails
-    sure_of_dense: float = 1.5  # standard errors that scales tried on dense rows must gain
     # Gain per doubling of rows still to come that a Gaussian must show on classes.
     ahead: float = 0.12
     # Loss of the mean of two sets of trees, as a share of the better one's: held-out rows do not

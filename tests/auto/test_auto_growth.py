@@ -1,4 +1,4 @@
-"""Tables without noise: settings are chosen where rows lie nearly as close as in the end."""
+"""Gamma and ridge on more rows, where the loss of numbers still falls with their number."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor
-from mercer.auto.fine import closer, fine_rows, other_views
+from mercer.auto.growth import growing
 from mercer.auto.leading import Record
 from mercer.auto.trials import Settings, machine_responses
 from mercer.auto.tuning import TUNING
@@ -44,79 +44,91 @@ def rows(function, d, n, seed=0):
 
 
 class Standing:
-    """A search that stands at settings, for the losses of a function of gamma."""
+    """A search that stands at settings, for the losses of a function of settings."""
 
     n_inputs = 3
 
     def __init__(self, settings, loss, n_rows=8000, most_fitted=4000):
-        self.finalists, self.loss, self.records = [settings], loss, []
+        self.loss = loss
         self.best = Record("rung 3", 1500, settings, loss(settings), 0.1, 1.0)
         self.bench = type("Bench", (), {"n_rows": n_rows, "most_fitted": most_fitted})
 
-    def run(self, waves):
-        """All trials, and what the waves return."""
-        trials, found = [], None
+    def run(self, fall=0.5):
+        """All trials, and the settings at the end."""
+        waves, trials, found = growing(self, fall), [], None
         try:
             while True:
                 wave = waves.send(found)
                 trials += wave
                 found = {}
                 for trial in wave:
-                    ridges = [replace(trial.settings, ridge=ridge) for ridge in trial.ridges]
-                    best = min(ridges, key=self.loss)
+                    best = min(
+                        (replace(trial.settings, ridge=ridge) for ridge in trial.ridges),
+                        key=self.loss,
+                    )
                     if np.isfinite(self.loss(best)):
-                        record = Record("fine", 4000, best, self.loss(best), 0.1, 1.0)
-                        found[trial.settings] = record
-                        self.records += [replace(record, settings=each) for each in ridges]
+                        found[trial.settings] = Record(
+                            "more rows", 4000, best, self.loss(best), 0.1, 1.0
+                        )
         except StopIteration as end:
             return trials, end.value
 
 
-def test_trials_fit_most_of_few_rows_and_a_bounded_number_of_many():
-    least, most = TUNING.fine_rows
-    assert [fine_rows(n) for n in (10_000, 10**6)] == [7000, most]
-    assert fine_rows(3000) == least  # more than there are: all but those held out
-    assert fine_rows(10**6, 0.25 * TUNING.fine_seconds) == most // 2
-    assert fine_rows(10**6, -1.0) == 0
+def bowl(gamma, ridge):
+    return lambda s: 1.0 + np.log(s.gamma / gamma) ** 2 + np.log(s.ridge / ridge) ** 2 / 4
 
 
-def test_narrower_kernels_are_followed_as_far_as_they_gain():
-    standing = Standing(GAUSSIAN, lambda s: (np.log(s.gamma / 5.2)) ** 2 + 1.0)
-    trials, chosen = standing.run(closer(standing))
-    assert chosen.gamma == pytest.approx(3 * np.sqrt(3))
-    assert max(t.settings.gamma for t in trials) == pytest.approx(9.0)
-    ridges = {round(t.settings.gamma, 3): t.settings.ridge for t in trials[::-1]}
-    assert ridges[1.732] > ridges[1.0]
+@pytest.mark.parametrize(("gamma", "ridge"), [(5.0, 1e-3), (1.0, 1e-5), (0.3, 1e-3), (3.0, 6e-5)])
+def test_steps_lead_to_where_the_loss_is_least(gamma, ridge):
+    chosen = Standing(GAUSSIAN, bowl(gamma, ridge), 4000).run()[1]
+    assert abs(np.log(chosen.gamma / gamma)) <= 0.5 * np.log(3)
+    assert abs(np.log(chosen.ridge / ridge)) <= np.log(4)
 
 
-def test_a_kernel_behind_by_little_is_chosen_if_it_is_narrower():
-    level = Standing(GAUSSIAN, lambda s: 1.0 + 0.02 * (s.gamma > 1.1) + (s.gamma > 2))
-    assert level.run(closer(level))[1].gamma == pytest.approx(np.sqrt(3))
-    behind = Standing(GAUSSIAN, lambda s: 1.0 + 0.05 * (s.gamma > 1.1), 4100)
-    assert behind.run(closer(behind))[1].gamma == 1.0
+def test_settings_at_the_least_loss_cost_one_step_to_every_side():
+    trials, chosen = Standing(GAUSSIAN, bowl(1.0, 1e-3)).run()
+    assert chosen == GAUSSIAN
+    tried = {(t.settings.gamma, ridge) for t in trials for ridge in t.ridges}
+    assert len(trials) == 4
+    assert len(tried) == sum(len(t.ridges) for t in trials) == 7
 
 
-def test_wider_kernels_are_tried_where_narrower_ones_err_clearly_more():
-    standing = Standing(GAUSSIAN, lambda s: 2.0 + np.log(s.gamma / 0.3) ** 2)
-    assert standing.run(closer(standing))[1].gamma == pytest.approx(1 / 3)
+def test_steps_turn_where_one_side_has_no_more_to_give():
+    """Down a valley, in which a wider kernel wants a weaker ridge."""
+
+    def valley(s):
+        along = np.log(s.ridge / 1e-3) / np.log(4) - 2 * np.log(s.gamma) / np.log(3)
+        return 1.0 + along**2 + np.log(s.ridge / 1e-7) ** 2 / 50
+
+    chosen = Standing(GAUSSIAN, valley, 4000).run()[1]
+    assert valley(chosen) < 1.05 < valley(GAUSSIAN)
 
 
-def test_a_ridge_too_weak_for_the_iterations_is_raised():
-    standing = Standing(GAUSSIAN, lambda s: s.gamma if s.ridge > 0.05 else np.inf)
-    chosen = standing.run(closer(standing))[1]
-    assert chosen.ridge > 0.05
-    hopeless = Standing(GAUSSIAN, lambda s: np.inf)
-    assert hopeless.run(closer(hopeless))[1] is None
+def test_a_narrower_kernel_may_be_behind_by_a_part_of_what_the_loss_will_fall():
+    def level(s):
+        return 1.0 + 0.02 * (s.gamma > 1.1) + (s.gamma > 2) + (s.ridge != 1e-3)
+
+    assert Standing(GAUSSIAN, level).run(0.6)[1].gamma == pytest.approx(np.sqrt(3))
+    assert Standing(GAUSSIAN, level).run(0.3)[1].gamma == 1.0
+    assert Standing(GAUSSIAN, level, 4100).run(0.6)[1].gamma == 1.0
 
 
-def test_a_laplacian_has_gaussians_of_weak_ridges_beside_it():
+def test_settings_without_a_solution_end_the_steps():
+    assert Standing(GAUSSIAN, lambda s: np.inf).run()[1] is None
+    at_first = Standing(GAUSSIAN, lambda s: 1.0 if s == GAUSSIAN else np.inf)
+    assert at_first.run()[1] == GAUSSIAN
+
+
+def test_a_laplacian_has_gaussians_of_weak_ridges_beside_it_where_the_loss_falls_by_half():
     laplacian = Settings(gamma=1.0, ridge=0.03)
-    smooth = Standing(laplacian, lambda s: s.ridge if s.kernel == "gaussian" else 1.0)
-    views = smooth.run(other_views(smooth))[1]
-    assert {view.kernel for view in views} == {"gaussian"}
-    assert {view.ridge for view in views} == {1e-5}
+
+    def smooth(s):
+        return 0.1 + s.ridge if s.kernel == "gaussian" else 1.0
+
+    assert Standing(laplacian, smooth).run(0.5)[1].kernel == "gaussian"
+    assert Standing(laplacian, smooth).run(0.4)[1].kernel == "laplacian"
     rough = Standing(laplacian, lambda s: 1.0 + (s.kernel == "gaussian"))
-    assert {view.kernel for view in rough.run(other_views(rough))[1]} == {"laplacian"}
+    assert rough.run(0.5)[1].kernel == "laplacian"
 
 
 def test_ridges_of_a_path_are_those_of_single_machines(rng):
@@ -165,16 +177,14 @@ def stages(model):
     return set(model.search_results_["stage"].tolist())
 
 
-def test_classes_without_an_error_get_no_trials_of_small_errors(monkeypatch):
-    """Classes of wide gaps, and of gaps that some rows lie within."""
+def test_trials_on_more_rows_follow_a_loss_that_falls(monkeypatch):
+    """Not where noise decides, nor of classes."""
     monkeypatch.setattr(TUNING, "left_out_inputs", 0)
-    monkeypatch.setattr(TUNING, "fine_error", 1.0)
-    X = np.random.default_rng(0).normal(size=(1100, 2))
-    apart = X[np.abs(X[:, 0]) > 0.8]
-    X = np.concatenate([apart + np.array([0, shift]) for shift in (0, 0.1, 0.3)])[:1100]
-    y = X[:, 0] > 0
-    clear = AutoKernelClassifier(random_state=0).fit(X, y)
-    y[::50] = ~y[::50]
-    unclear = AutoKernelClassifier(random_state=0).fit(X, y)
-    assert stages(clear).isdisjoint({"views", "fine"})
-    assert {"views", "fine"} <= stages(unclear)
+    X, y = rows(corners, 6, 2600)
+    noisy = y + 10 * np.random.default_rng(1).normal(size=len(y))
+    assert "more rows" in stages(AutoKernelRegressor(random_state=0).fit(X, y))
+    model = AutoKernelRegressor(random_state=0).fit(X, noisy)
+    of_more = model.search_results_["stage"] == "more rows"
+    assert np.isnan(model.search_results_["loss"][of_more]).all()  # but for two that tell the fall
+    of_classes = AutoKernelClassifier(random_state=0).fit(X, y > np.median(y))
+    assert "more rows" not in stages(of_classes)
