@@ -288,7 +288,12 @@ class PipelineBuilder:
         matrix = np.asarray(kernels.get(settings.kernel, settings.gamma)(Z.astype(np.float64)))
         truth = goal.truth(np.arange(len(y)), settings.transform)
         if settings.transform != "log-odds":
-            return leave_one_out(matrix, truth, settings.ridge, goal.weights)
+            left_out = leave_one_out(matrix, truth, settings.ridge, goal.weights)
+            if left_out is not None and self.treated:  # whose last fit begins with the solution
+                theta = left_out.theta
+                theta[-1] -= truth.mean(axis=0)  # which the machine takes off the targets
+                self.treated[0] = replace(self.treated[0], theta=theta)
+            return None if left_out is None else left_out.responses
         given = settings, Z, Z, truth, [settings.ridge], goal.weights, self.n_jobs
         [found] = log_odds(*given, goal.offset, goal.offset)
         if found is None:

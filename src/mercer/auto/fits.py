@@ -36,6 +36,7 @@ class TreatedRows:
     scaler: Any
     y: NDArray  # (n,)
     rows: Any
+    theta: NDArray[np.float64] | None = None  # (n + 1, k), solution of the machine of these rows
 
 
 @dataclass
@@ -72,8 +73,10 @@ class Fit:
             machine = estimator[-1]
             rows = self.treated(estimator, X, y)
             machine.set_callbacks(*self.callbacks)
+            theta = None if self.known is None or rows is not self.known.rows else self.known.theta
+            plan = replace(self.plan, start=theta)
             try:
-                fit_planned(machine, rows, y, self.weights, self.plan, self.offset)
+                fit_planned(machine, rows, y, self.weights, plan, self.offset)
             finally:
                 machine.set_callbacks()  # they are no part of the model
 

@@ -6,11 +6,14 @@ on the noise, and its intervals, probabilities, score and tolerance have to foll
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from mercer._runtime.arrays import row_chunks
+from mercer._runtime.threads import cholesky_in_place
 from mercer._runtime.validation import plus_offset, weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
@@ -25,8 +28,16 @@ __all__ = [
     "relative_error",
 ]
 
+
+class LeftOutResponses(NamedTuple):
+    """Responses (n, k) to rows left out, and the solution of all rows, (n + 1, k)."""
+
+    responses: NDArray[np.float64]
+    theta: NDArray[np.float64]
+
+
 _LEAST_CURVATURE = 1e-9  # of a row whose class is all but sure
-_STRIP = 512  # columns of a symmetric matrix that are copied together
+_STRIP = 512  # columns of a triangle that are squared together
 
 
 def relative_error(
@@ -80,29 +91,32 @@ def leave_one_out(
     target: NDArray[np.float64],
     ridge: float,
     weights: NDArray[np.float64] | None,
-) -> NDArray[np.float64] | None:
+) -> LeftOutResponses | None:
     """Responses (n, k) of an exact kernel machine with an intercept to each row left out in turn.
 
     With A = K + ridge S⁻¹ and G = A⁻¹ − A⁻¹ 1 1ᵀ A⁻¹ / (1ᵀ A⁻¹ 1), coefficients are a = G y and
-    the error of a row that is left out is aᵢ / Gᵢᵢ. ``matrix`` K (n, n) is overwritten; the
-    weights, diagonal of S, are above 0. None if A has no factor.
+    the error of a row that is left out is aᵢ / Gᵢᵢ; the diagonal of A⁻¹ has the squared lengths of
+    the columns of L⁻¹. ``matrix`` K (n, n) is overwritten; the weights, diagonal of S, are above 0.
+    None if A has no factor.
     """
-    matrix[np.diag_indices(len(matrix))] += ridge if weights is None else ridge / weights
-    try:
-        factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError:
+    n = len(matrix)
+    matrix[np.diag_indices(n)] += ridge if weights is None else ridge / weights
+    if not cholesky_in_place(matrix):
         return None
-    inverse, failed = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    factor = matrix.T, True
+    solved = linalg.cho_solve(factor, np.column_stack([np.ones(n), target]), check_finite=False)
+    inverse, failed = linalg.lapack.dtrtri(matrix.T, lower=1, overwrite_c=1)
     if failed:
         return None
-    for rows in row_chunks(len(inverse), 1.0, _STRIP):
-        block = inverse[rows, rows]
-        block[...] = np.tril(block) + np.tril(block, -1).T
-        inverse[rows, rows.stop :] = inverse[rows.stop :, rows].T
-    sums = inverse.sum(axis=1)
+    own = np.empty(n)  # diagonal of A⁻¹
+    for rows in row_chunks(n, 1.0, _STRIP):
+        own[rows] = np.square(np.tril(inverse[rows.start :, rows])).sum(axis=0)
+    sums = solved[:, 0]
     total = sums.sum()
-    coef = inverse @ target - np.outer(sums, sums @ target / total)
-    return target - coef / (np.diag(inverse) - sums**2 / total)[:, None]
+    intercept = sums @ target / total
+    coef = solved[:, 1:] - np.outer(sums, intercept)
+    left_out = target - coef / (own - sums**2 / total)[:, None]
+    return LeftOutResponses(left_out, np.vstack([coef, intercept]))
 
 
 def leave_one_out_log_odds(
@@ -126,4 +140,4 @@ def leave_one_out_log_odds(
     targets = plus_offset(targets, offset, sign=-1.0)
     weight = curvature[:, 0] if weights is None else curvature[:, 0] * weights
     found = leave_one_out(matrix, targets, ridge, weight)
-    return None if found is None else plus_offset(found, offset)
+    return None if found is None else plus_offset(found.responses, offset)

@@ -96,6 +96,8 @@ class KernelMachine(FeatureModel):
         map_ = self._unfitted_map(rows)
         design, start, thetas = self._fit_design(map_, rows)
         problem = self._problem(design, rows)
+        if start is None and plan.start is not None:
+            start = plan.start.reshape(problem.shape)
         solver, results = self._solve(problem, rows, start, thetas, listener, plan.first_without)
         self._adopt_results(solver, results)
 

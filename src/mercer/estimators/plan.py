@@ -34,6 +34,7 @@ class FitPlan:
     calibrates: bool = True
     # Conjugate gradients solve without these rows first.
     first_without: HeldOut | None = None
+    start: NDArray | None = None  # coefficients to begin with; a solution is kept
 
 
 def fit_planned(
