@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from mercer.auto.course import (
     is_few,
     last_rungs,
     part_from_partner,
+    trials_end,
 )
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import FinalModel, PipelineBuilder
@@ -154,7 +156,9 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 search.has_identities = _has_identities(X, key)
                 search.charge(PREPARATION)
                 first_rungs(search, treatments, X.shape[1], ways)
-                search.deadline = start + TUNING.trial_share * budget
+                if np.isfinite(budget):
+                    given = {"start": start, "budget": budget, "first": time.perf_counter() - start}
+                    search.last_begin = partial(trials_end, search, **given)
                 form = last_rungs(search, X, start + budget)
                 if time.perf_counter() < search.deadline:
                     warn_of_order(search)

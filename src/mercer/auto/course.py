@@ -25,6 +25,7 @@ from mercer.auto.rungs import ALL_ROWS, FEATURES, IDENTITIES, LANDMARKS, LEAVES,
 from mercer.auto.search import Choice, Search
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
+from mercer.equations.small_ridge import LEAST_SINGLE
 
 __all__ = [
     "MORE_ROWS",
@@ -33,6 +34,7 @@ __all__ = [
     "is_few",
     "last_rungs",
     "part_from_partner",
+    "trials_end",
 ]
 
 MORE_ROWS = "more rows", "most rows"  # stages in which gamma and ridge are chosen again
@@ -104,10 +106,26 @@ def is_exact(search: Search, n: int, seconds_left: float) -> bool:
         return is_few(n)
     if not search.records:
         return False
-    last = search.records[-1]
-    kernel = last.settings.kernel if search.best is None else search.settings.kernel
-    needed = TUNING.exact_cost[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
-    return is_few(n) and needed < TUNING.reserve * seconds_left
+    return is_few(n) and _exact_seconds(search, n) < TUNING.reserve * seconds_left
+
+
+def trials_end(search: Search, start: float, budget: float, first: float) -> float:
+    """Time after which no trial begins, of a fit that began at ``start``.
+
+    So much is left for the final fit as it is to take by the last trials, at most half of the
+    budget. ``first`` are the seconds of rungs 1 and 2.
+    """
+    n, final = search.whole.n_rows, np.inf
+    if search.records and is_few(n):
+        factors, treated = TUNING.after_trials
+        final = factors * _exact_seconds(search, n) + treated * first
+    return start + budget * TUNING.end_share - min(final, TUNING.trial_share * budget)
+
+
+def _exact_seconds(search: Search, n: int) -> float:
+    """Time that the exact kernel machine of n rows takes, by that of the last trial."""
+    last = search.best or search.records[-1]
+    return TUNING.exact_cost[last.settings.kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
 
 
 def is_few(n: int) -> bool:
@@ -162,7 +180,7 @@ def _on_more_rows(search: Search) -> None:
             return
         parts = _larger(search, most)
         n_rows = len(parts[0].fitted)
-        if n_rows < before.rows or not _has_time(search, before, n_rows):
+        if n_rows < TUNING.growth_least * before.rows or not _has_time(search, before, n_rows):
             return
         search.bench = Evaluator.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
         # In float64: weak ridges are learned from what float32 rounds away.
@@ -196,6 +214,8 @@ def _larger(search: Search, most: int) -> list[Split]:
     width = search.n_inputs
     if search.settings.identities:  # whose columns take their time
         width = max(width, int(np.count_nonzero(search.parts[0].scales(search.settings))))
+    is_weak = search.settings.ridge < LEAST_SINGLE  # whose factors are of float64
+    most = min(most, TUNING.weak_rows) if is_weak and most <= TUNING.most_direct_rows else most
     n_rows = search.shrunk(most, most=most, n_inputs=width)
     part = replace(search.part(search.first_rows), n_of_scales=TUNING.last_scale_rows)
     given = splits(search.goal, search.key, search.whole.n_rows, n_rows)

@@ -55,13 +55,16 @@ class SearchState(Protocol):
     label_ways: Sequence[str]  # treatments of labels, the likeliest first
     has_identities: bool  # whether values repeat that a kernel may tell apart
     n_jobs: int | None
-    deadline: float  # time of ``perf_counter()`` after which no trial begins
     # Scales of least left-out error and their ridge, by treatment and kernel.
     known_scales: KnownScales
     finalists: list[Settings]  # best settings of the groups that go on, the best first
     records: list[Record]  # of all trials
     bench: Evaluator  # rows of the trials
     stage: Stage  # outcomes on these rows
+
+    @property
+    def deadline(self) -> float:
+        """Time of ``perf_counter()`` after which no trial begins."""
 
     @property
     def best(self) -> Record | None:
@@ -199,9 +202,8 @@ def identities(search: SearchState) -> Waves:
 
 
 def _is_over(search: SearchState) -> bool:
-    """Whether next to nothing is left to gain, at ridges that take float64, or time is short."""
-    is_late = search.deadline - time.perf_counter() < TUNING.left_out_seconds
-    return is_late or search.relative_error() < TUNING.left_out_error
+    """Whether next to nothing is left to gain, at ridges that take float64."""
+    return search.relative_error() < TUNING.left_out_error
 
 
 def _by_left_out_errors(search: SearchState, present: Settings, views: list[Settings]) -> Waves:
@@ -214,9 +216,19 @@ def _by_left_out_errors(search: SearchState, present: Settings, views: list[Sett
     whole = part.whole if isinstance(part, LeafSplit) else part
     near_best = {finalist.kernel for finalist in search.finalists}
     kernels = [k for k in TUNING.left_out_gammas if k != "gaussian" or k in near_best]
+    kernels.sort(key=lambda kernel: kernel != present.kernel)  # which tells of the others
     plain = [replace(view, turned=False, scales="left-out", power=1.0) for view in views]
     plain = [view for view in plain if _has_few_scales(whole, view)]
-    near = _near_least_error(search, whole, whole.left_out_error(present), plain, kernels)
+    start = time.perf_counter()
+    of_present = whole.left_out_error(present)
+    seconds = time.perf_counter() - start
+    # Scales by few rows take as long as some twenty such errors, by more as ten of more rows.
+    if not plain or time.perf_counter() + 20 * len(plain) * seconds > search.deadline:
+        return
+    near = _near_least_error(search, whole, of_present, plain, kernels)
+    seconds *= whole.left_out_search(plain[0]).growth
+    if time.perf_counter() + 10 * len(near) * seconds > search.deadline:
+        return
     refined = list(side_by_side(whole.at_least_left_out, near, search.n_jobs))
     for settings in refined:
         known = whole.named_scales(settings)
@@ -266,6 +278,7 @@ def _near_least_error(
     firsts = {view: replace(view, kernel=kernels[0]) for view in views}
     add(list(firsts.values()))
     views = [v for v in views if errors[firsts[v]] <= 0.5 * (enough(v) + present)]
+    kernels = kernels[: 1 if time.perf_counter() > search.deadline else None]
     add([replace(view, kernel=kernel) for view in views for kernel in kernels[1:]])
     most = TUNING.left_out_kernels if len(search.bench.parts) == 1 else 1
     near: list[Settings] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -28,6 +28,7 @@ from mercer.auto.rungs import (
 from mercer.auto.scoring import Judge
 from mercer.auto.trials import KnownScales, Settings
 from mercer.auto.tuning import TUNING
+from mercer.equations.small_ridge import LEAST_SINGLE
 
 __all__ = ["Choice", "Record", "Search"]
 
@@ -79,7 +80,8 @@ class Search:
             )
             for rows in splits(goal, key, len(y))
         ]
-        self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
+        self.goal, self.key, self.n_jobs = goal, key, n_jobs
+        self.last_begin: Callable[[], float] = lambda: deadline
         self.judge = judge or Judge(goal)
         self.whole = Evaluator.of_rows(goal, self.judge, self.parts, len(y))
         self.bench = self.whole
@@ -94,6 +96,11 @@ class Search:
         self.label_ways: Sequence[str] = ("numbers",)
         self.n_inputs, self.has_identities = 1, False
         self.first_rows = self.parts[0].fitted  # few settings were tried on them
+
+    @property
+    def deadline(self) -> float:
+        """Time of ``perf_counter()`` after which no trial begins."""
+        return self.last_begin()
 
     @property
     def best(self) -> Record | None:
@@ -195,14 +202,19 @@ class Search:
             for trial in trials
             for gamma in trial.gammas
         ]
-        if rung.form is not None or rung.by_paths:
+        if rung.form is not None:
             return self._try_in_turn(rung, works)
-        best: dict[Settings, Record] = {}
+        # Of many rows, and at ridges as weak as the rounding of float32, iterations or factors in
+        # float64, one after the other.
+        many = n_rows > TUNING.most_direct_rows
+        weak = [w for w in works if rung.by_paths and (many or min(w[2]) < LEAST_SINGLE)]
+        best = self._try_in_turn(rung, weak)
+        works = [work for work in works if work not in weak]
         chunks = self._chunks(n_rows, works)
         threads = -(-n_threads(self.n_jobs) // max(1, len(chunks)))
 
         def outcomes(chunk: list[_Work]) -> tuple[list[list[Outcome]], float]:
-            if self.is_late():
+            if self.is_late(self._predicted(n_rows, chunk) / n_threads(self.n_jobs)):
                 return [], 0.0
             start, groups, ridges = time.perf_counter(), [work[1] for work in chunk], chunk[0][2]
             found = self.bench.of_machines(rung.name, n_rows, groups, ridges, threads)
@@ -266,10 +278,17 @@ class Search:
             self.stage = Stage(name, self.bench.n_rows, self.goal.kind == "classes")
             self.monitor.enter(name)
 
-    def is_late(self) -> bool:
-        """Whether the time for another trial is over; there always is time for the first."""
-        is_over = self.monitor.is_stopped or time.perf_counter() > self.deadline
+    def is_late(self, seconds: float = 0.0) -> bool:
+        """Whether there is no time for trials of so many seconds; there always is for the first."""
+        is_over = self.monitor.is_stopped or time.perf_counter() + seconds > self.deadline
         return self.best is not None and is_over
+
+    def _predicted(self, n_rows: int, works: list[_Work]) -> float:
+        """Seconds of processor that trials take, whose factors grow with the cube of the rows."""
+        if self.best is None or not np.isfinite(self.deadline):
+            return 0.0
+        n_trials = sum(len(ridges) for _, _, ridges in works)
+        return n_trials * self.best.seconds * (n_rows / self.best.rows) ** 3
 
     def charge(self, stage: str, weights: Sequence[float] = ()) -> None:
         """Charge the wall time since the last charge to the trials since then.

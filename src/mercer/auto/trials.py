@@ -17,6 +17,7 @@ from mercer._runtime.validation import plus_offset
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
 from mercer.designs import KernelColumns
+from mercer.equations.small_ridge import LEAST_SINGLE
 from mercer.losses import Logistic, Loss, Multinomial, Squared
 from mercer.losses.offset import Offset
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
@@ -140,8 +141,8 @@ def machine_responses(
 ) -> list[NDArray | None]:
     """Responses to the held rows of the exact machine, (h, k) for every ridge, in float64.
 
-    Few rows, or more at a weak ridge, get a factor per ridge, as those of the final model; all
-    others share products of iterations; None where these end early.
+    Few rows, or more at a weak ridge, get a factor per ridge; all others share products of
+    iterations; None where these end early.
     """
     fitted, held = fitted.astype(np.float64), held.astype(np.float64)
     kernel = kernels.get(settings.kernel, settings.gamma)
@@ -149,7 +150,7 @@ def machine_responses(
     total = float(len(fitted) if weights is None else weights.sum())
     alphas = [ridge / total for ridge in ridges]
     problem = Problem(design, target, Squared(), RKHSNorm(alphas[0], design), weights)
-    is_weak = min(ridges) <= TUNING.direct_ridge[settings.kernel]
+    is_weak = min(ridges) <= max(TUNING.direct_ridge[settings.kernel], LEAST_SINGLE)
     is_direct = len(fitted) <= (TUNING.most_direct_rows if is_weak else TUNING.direct_rows)
     rank = int(TUNING.rank[settings.kernel] * np.sqrt(len(fitted)))
     iterative = ConjugateGradient(tol, max_iter=TUNING.fine_iter, rank=rank)

@@ -31,8 +31,11 @@ class Tuning:
     """
 
     # -- time budget -----------------------------------------------------------------------------
-    search_share: float = 0.3  # share of the budget after which no trial of rungs 1 and 2 begins
-    trial_share: float = 0.5  # share of the budget after which no trial begins
+    search_share: float = 0.6  # share of the budget after which no trial of rungs 1 and 2 begins
+    trial_share: float = 0.5  # most of the budget that trials leave for the final fit
+    # Time that trials leave, per time that the exact machine is to take, which also leaves out each
+    # row, and per time of rungs 1 and 2: the rows are treated once more.
+    after_trials: tuple[float, float] = (2.0, 0.5)
     end_share: float = 0.97  # share of the budget after which the final fit stops
     reserve: float = 0.6  # share of the time left that the form of the final fit may plan for
 
@@ -78,7 +81,6 @@ class Tuning:
     # -- scales by left-out errors -----------------------------------------------------------------
     left_out_inputs: int = 100  # inputs, labels of a column as one, up to which these are tried
     left_out_rows: int = 1000  # of the machine
-    left_out_seconds: float = 5.0  # time left from which they are
     left_out_error: float = 0.02  # relative held-out error below which these are not tried
     identity_rows: int = 2500  # rows of trials that tell apart what repeats
     left_out_kernels: int = 2  # kernels of which more rows are taken, by the errors of few
@@ -109,6 +111,8 @@ class Tuning:
     # Fall of the loss with twice the rows from which they are made. At .1 six tables of 6000 to
     # 12 000 rows gained nothing by them; without noise it is .5 and more.
     growth_fall: float = 0.2
+    growth_least: float = 0.9  # rows, as a share of those before, from which they are made
+    weak_rows: int = 3000  # most rows at ridges that take float64
     growth_rows: int = 8000  # most rows, more than one factor allows
     growth_table: int = 10_000  # rows of a table from which so many are fitted
     growth_steps: int = 8  # most steps of gamma and ridge

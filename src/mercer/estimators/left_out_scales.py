@@ -226,6 +226,11 @@ class LeftOutSearch:
         return scales[np.unique(self.ties, return_index=True)[1]]
 
     @property
+    def growth(self) -> float:
+        """Time of an error of all rows, per time of one of few."""
+        return max(1.0, len(self.rows) / _FEW) ** 3
+
+    @property
     def few_hardly_share(self) -> bool:
         """Whether only more than the few rows show what sharing a label tells."""
         return _SHARED * int(np.bincount(self.ties).max()) > _FEW
