@@ -122,9 +122,11 @@ class _HeldOutEnd(Ending):
     def __init__(self, rows: NDArray, lacking: NDArray, weights: NDArray | None):
         self._rows, self._lacking, self._weights = rows, lacking, weights
         self._gained = 0.0
-        self._best: dict[str, Any] = {}  # coefficients of the iteration that gained most
+        self._best: dict[str, NDArray] = {}  # coefficients of the iteration that gained most
 
-    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
+    def on_fit_task_end(
+        self, estimator: object, context: Any, *, fitted_estimator: KernelRegressor
+    ) -> bool:
         """True, which stops the fit, if the last iteration gained too little."""
         if context.task_name != "iteration":
             return False
@@ -136,9 +138,9 @@ class _HeldOutEnd(Ending):
             self._best = {name: np.array(getattr(fitted_estimator, name)) for name in _COEFFICIENTS}
         return gained - before < TUNING.stage_step
 
-    def restore_best(self, stage: Any) -> None:
+    def restore_best(self, stage: KernelRegressor) -> None:
         """Give a stage the coefficients of its best iteration, if there was one."""
-        vars(stage).update(self._best)
+        stage.__dict__.update(self._best)
 
 
 class _Treated:

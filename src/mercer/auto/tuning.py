@@ -166,7 +166,8 @@ class Tuning:
     stages_at_once: int = 2  # fitted to the same rest, where other machines have the rows
     stage_held: int = 10_000  # rows that tell how far to go by a stage, or one of stage_share
     stage_share: int = 20
-    stage_tol: float = 0.2  # least residual of a stage but the first, relative to what is left over
+    # Residual, relative to what is left over, at which a stage but the first ends at the latest.
+    stage_tol: float = 0.2
     # Share of the held-out loss that a stage must gain for others to follow; and an iteration of a
     # stage, which takes a fifteenth of its time: a tenth of it.
     stage_gain: float = 0.01
