@@ -226,9 +226,20 @@ def test_partners_see_the_rows_another_way():
     assert stage.beside(leader) == wanted
 
 
+@pytest.mark.parametrize(("share", "is_taken"), [(0.985, True), (0.995, False)])
+def test_a_partner_must_lower_the_held_out_loss_by_a_hundredth(share, is_taken):
+    stage = Stage("leaves", 800, classes=False)
+    leader, other = outcome(Settings(power=1.0), 0.1), outcome(Settings(power=0.5), 0.12)
+    for one in (leader, other):
+        stage.add(one)
+    settings, mean = stage.partner(lambda responses, transform: share * leader.record.loss)
+    assert (settings == other.record.settings) == (mean is not None) == is_taken
+
+
 @pytest.mark.rounding
 @pytest.mark.usefixtures("small_leaves")
-def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
+def test_two_pipelines_share_the_trees_and_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(TUNING, "pair_loss", 2.0)  # any mean is taken
     X, y = make_friedman1(2500, 6, noise=1.0, random_state=0)
     model = AutoKernelRegressor(random_state=0).fit(X, np.exp(y / 5))
     assert model.partner_settings_ is not None
@@ -253,6 +264,7 @@ def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
 def test_a_model_of_a_single_tree_has_no_partner(monkeypatch):
     monkeypatch.setattr(TUNING, "trees", 1)
     monkeypatch.setattr(TUNING, "fewest_trees", 1)
+    monkeypatch.setattr(TUNING, "pair_loss", 2.0)  # any mean is taken
     searches = []
 
     class Seen(base.Search):

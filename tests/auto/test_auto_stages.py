@@ -59,19 +59,26 @@ def test_the_first_stage_has_a_row_of_every_class():
 @pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_machine_is_the_sum_of_shares_of_its_stages(monkeypatch, weighted):
-    groups = []
+    fitted, groups = [], []
 
-    def kept(answers, lacking, weights):
-        groups.append((answers, steps(answers, lacking, weights)))
-        return groups[-1][1]
+    def kept(*task, **callbacks):
+        fitted.append(fit(*task, **callbacks))
+        return fitted[-1]
 
-    steps = stages._steps
-    monkeypatch.setattr(stages, "_steps", kept)
+    def shared(answers, lacking, weights):
+        found = steps(answers, lacking, weights)
+        if fitted and answers[0] is fitted[-1][1]:  # of a stage, not of an iteration
+            groups.append((answers, found[0]))
+        return found
+
+    fit, steps = stages._fitted, stages._steps
+    monkeypatch.setattr(stages, "_fitted", kept)
+    monkeypatch.setattr(stages, "_steps", shared)
     X, y = saddles(3000)
     weights = np.random.default_rng(0).uniform(0.5, 2, 3000) if weighted else None
     model = AutoKernelRegressor(random_state=0).fit(X, y, sample_weight=weights)
     machine = model.kernel_machine_
-    assert [len(shares) for _, shares in groups[:2]] == [TUNING.stages_at_once] * 2
+    assert len(groups) == len(fitted) > 1
     assert all(0 <= share <= 1.1 for _, shares in groups for share in shares)
     added = 1 + sum(np.count_nonzero(shares) for _, shares in groups) - bool(groups[0][1][0])
     assert len(machine.feature_map_.landmarks_) == added * machine.feature_map.n_components
@@ -87,9 +94,65 @@ def test_shares_are_those_of_least_squares_by_weights():
     roots = np.sqrt(weights)[:, None]
     columns = [(roots * answer).ravel() for answer in answers]
     wanted = np.linalg.lstsq(np.stack(columns, axis=1), (roots * lacking).ravel(), rcond=None)[0]
-    np.testing.assert_allclose(stages._steps(answers, lacking, weights), wanted, rtol=1e-10)
-    np.testing.assert_array_equal(stages._steps(answers, -lacking, None), 0.0)
-    np.testing.assert_array_equal(stages._steps(answers, 0.0 * lacking, None), 0.0)
+    found, gained = stages._steps(answers, lacking, weights)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    left = lacking - np.tensordot(found, answers, 1)
+    loss = [(weights[:, None] * each**2).sum() for each in (left, lacking)]
+    assert gained == pytest.approx(1 - loss[0] / loss[1])
+    for nothing in (-lacking, 0.0 * lacking, rng.normal(size=(400, 3))):
+        np.testing.assert_array_equal(stages._steps(answers, nothing, None)[0], 0.0)
+
+
+@pytest.mark.usefixtures("_small")
+def test_held_out_rows_end_iterations_no_later_than_the_tolerance_for_the_same_error(monkeypatch):
+    (X, y), (new, y_new) = saddles(3000), saddles(1501)
+    counts, errors = [], []
+    for step in (TUNING.stage_step, -np.inf):
+        fitted = []
+
+        def kept(*task, fit=stages._fitted, fitted=fitted, **callbacks):
+            fitted.append(fit(*task, **callbacks))
+            return fitted[-1]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TUNING, "stage_step", step)
+            patch.setattr(TUNING, "stage_gain", -np.inf)  # stages of both are as many
+            patch.setattr(TUNING, "stage_tol", 0.02)
+            patch.setattr(stages, "_fitted", kept)
+            model = AutoKernelRegressor(random_state=0).fit(X, y)
+        counts.append([stage.n_iter_ for stage, _ in fitted])
+        errors.append(np.sqrt(1 - r2_score(y_new, model.predict(new))))
+    pairs = list(zip(*counts, strict=True))
+    assert all(ended <= solved for ended, solved in pairs)
+    assert any(ended < solved for ended, solved in pairs[1:])
+    assert counts[0][0] == counts[1][0]  # the first stage is solved
+    assert errors[0] < 1.005 * errors[1]
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize("gain", [0.0, 0.1, 0.99])
+def test_the_stage_that_gains_too_little_is_the_last(monkeypatch, gain):
+    gains = []
+
+    def kept(*task, **callbacks):
+        stage, answer = fit(*task, **callbacks)
+        gains.append(answer)
+        return stage, answer
+
+    fit = stages._fitted
+    monkeypatch.setattr(stages, "_fitted", kept)
+    monkeypatch.setattr(TUNING, "stage_gain", gain)
+    X, y = saddles(3000)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    rows, lacking, found = model.held_out_["row"], None, []
+    lacking = y[rows][np.argsort(rows)][:, None]
+    for answer in gains:
+        steps, gained = stages._steps([answer], lacking, None)
+        lacking = lacking - np.tensordot(steps, [answer], 1)
+        found.append(gained)
+    most = landmarks_for(3000, 8).n_stages
+    assert all(each >= gain for each in found[:-1])
+    assert len(found) == most or found[-1] < max(gain, 4 / len(rows))
 
 
 @pytest.mark.usefixtures("_small")
@@ -171,7 +234,7 @@ def test_time_that_is_over_ends_them(monkeypatch):
     X, y = saddles(3000)
     model = AutoKernelRegressor(random_state=0).fit(X, y)
     count = model.kernel_machine_.feature_map.n_components
-    assert len(model.kernel_machine_.feature_map_.landmarks_) == 2 * count
+    assert len(model.kernel_machine_.feature_map_.landmarks_) == count
 
 
 def test_a_fit_of_some_rows_has_their_weights_and_groups():

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from _landmarks import limit, saddles
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
+from mercer.auto import stages
 from mercer.auto.tuning import TUNING
 from mercer.distributed import Here, Shard
 from mercer.distributed.automatic import fit_automatic
@@ -98,6 +99,7 @@ def test_logarithms_of_targets(table, leaves):
 def test_landmarks_at_once_and_in_stages(monkeypatch, least_of_stages):
     stages = {"stage_rows": (900, 900), "stage_landmarks": 5.0, "least_of_stages": least_of_stages}
     limit(monkeypatch, 100, landmark_rows=1500, left_out_inputs=0, landmark_gain=9.0, **stages)
+    monkeypatch.setattr("mercer.auto.tuning.TUNING.stages_at_once", 1)  # as one machine does
     numbers, y = saddles(3000)
     X = pd.DataFrame(numbers, columns=list("abcdefgh"))
     local = AutoKernelRegressor(random_state=0).fit(X, y)
@@ -105,6 +107,26 @@ def test_landmarks_at_once_and_in_stages(monkeypatch, least_of_stages):
     remote = fit_automatic(AutoKernelRegressor(random_state=0), shards(X, y, edges=edges))
     assert isinstance(remote.kernel_machine_.feature_map, Nystroem)
     assert_same(local, remote, X[:50])
+
+
+def test_machines_fit_two_stages_at_a_time(monkeypatch):
+    of_stages = {"stage_rows": (900, 900), "stage_landmarks": 5.0, "least_of_stages": 2000}
+    limit(monkeypatch, 100, landmark_rows=1500, left_out_inputs=0, landmark_gain=9.0, **of_stages)
+    numbers, y = saddles(3000)
+    X, counts = pd.DataFrame(numbers, columns=list("abcdefgh")), []
+
+    def counted(table, tasks, callbacks):
+        counts.append(len(tasks))
+        return fit(table, tasks, callbacks)
+
+    fit = stages._all_fitted
+    monkeypatch.setattr(stages, "_all_fitted", counted)
+    local = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert set(counts) == {1}
+    counts.clear()
+    remote = fit_automatic(AutoKernelRegressor(random_state=0), shards(X, y, edges=(0, 1500, 3000)))
+    assert set(counts[:2]) == {TUNING.stages_at_once}
+    assert remote.validation_score_ == pytest.approx(local.validation_score_, abs=0.05)
 
 
 def test_the_exact_machine_of_few_rows(table):

@@ -308,8 +308,10 @@ class _StopAfter:
         return self.seen >= self.n
 
 
-def test_a_callback_can_stop_the_fit():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_callback_can_stop_the_fit(dtype):
     X, y = blobs(300, 2)
+    X = X.astype(dtype)
     model = KernelClassifier("binning", solver="cg", tol=1e-14, random_state=0).set_callbacks(
         _StopAfter(3)
     )

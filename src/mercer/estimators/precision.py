@@ -73,10 +73,10 @@ class Precise:
         solver, results = outcome
         if any(result.interrupted for result in results):
             return True
-        # Short of both tol and max_iter, rounding kept it from going on.
+        # Short of both tol and max_iter, rounding kept it from going on, unless a callback did.
         direct = solver.name == "cholesky"
         stalled = any(
-            not result.converged and (direct or result.n_iter < solver.max_iter)
+            not (result.converged or result.stopped) and (direct or result.n_iter < solver.max_iter)
             for result in results
         )
         return not stalled and max(self._errors(problem, results)) <= _enough(problem, solver)

@@ -77,6 +77,8 @@ class Result:
         distance of 0 to the subdifferential relative to the gradient of the loss of the best
         constant model; the residual of the linear equations relative to that of the best constant
         model; or the mean ε of ε-subgradients relative to F at the best constant model.
+    stopped : bool
+        Whether a callback ended the solver.
     """
 
     coef: NDArray
@@ -86,6 +88,7 @@ class Result:
     trace: list[TraceRow]
     interrupted: bool = False
     criterion: str = "gradient"
+    stopped: bool = False
 
 
 class Clock:
@@ -358,9 +361,8 @@ class Solver:
         if not (converged or loop.stopped or interrupted):
             self._warn(state)
         coef, criterion = np.array(on_host(state.coef)), self.criterion(problem)
-        return Result(
-            coef, state.iteration, converged, state.optimality, trace, interrupted, criterion
-        )
+        values = converged, state.optimality, trace, interrupted, criterion, loop.stopped
+        return Result(coef, state.iteration, *values)
 
     def _goes_on(self, state: Any) -> bool:
         return state.optimality > self.tol and state.iteration < self.max_iter and not state.stalled
