@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from mercer._runtime.arrays import row_chunks
 from mercer._runtime.validation import plus_offset, weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
 from mercer.auto.tuning import TUNING
+from mercer.equations.factor import inverse_diagonal, lower_in_place
 from mercer.losses import Logistic
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 _LEAST_CURVATURE = 1e-9  # of a row whose class is all but sure
-_STRIP = 512  # columns of a symmetric matrix that are copied together
 
 
 def relative_error(
@@ -88,21 +87,16 @@ def leave_one_out(
     weights, diagonal of S, are above 0. None if A has no factor.
     """
     matrix[np.diag_indices(len(matrix))] += ridge if weights is None else ridge / weights
-    try:
-        factor = linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError:
+    if not lower_in_place(matrix):
         return None
-    inverse, failed = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if failed:
-        return None
-    for rows in row_chunks(len(inverse), 1.0, _STRIP):
-        block = inverse[rows, rows]
-        block[...] = np.tril(block) + np.tril(block, -1).T
-        inverse[rows, rows.stop :] = inverse[rows.stop :, rows].T
-    sums = inverse.sum(axis=1)
+    diagonal = inverse_diagonal(matrix)
+    solved = linalg.cho_solve(
+        (matrix.T, False), np.column_stack([target, np.ones(len(matrix))]), check_finite=False
+    )
+    sums = solved[:, -1]
     total = sums.sum()
-    coef = inverse @ target - np.outer(sums, sums @ target / total)
-    return target - coef / (np.diag(inverse) - sums**2 / total)[:, None]
+    coef = solved[:, :-1] - np.outer(sums, sums @ target / total)
+    return target - coef / (diagonal - sums**2 / total)[:, None]
 
 
 def leave_one_out_log_odds(
