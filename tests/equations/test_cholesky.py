@@ -31,7 +31,7 @@ def test_a_matrix_without_a_factor_comes_back_whole(block, bad):
 
 
 def test_large_matrices_are_factorised_block_by_block_and_stay(monkeypatch):
-    monkeypatch.setattr(factorisation, "LARGE", 5)
+    monkeypatch.setattr(factorisation, "_TILED", 5)
     A = np.random.default_rng(0).normal(size=(9, 9))
     matrix = A @ A.T + np.eye(9)
     before = matrix.copy()

@@ -4,10 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from mercer._runtime import threads as _blas
-from mercer._runtime.threads import blas_threads, cholesky_in_place, inverse_in_place
+from mercer._runtime.threads import cholesky_in_place, inverse_in_place, one_blas_thread
 
 pytestmark = pytest.mark.rounding
 
@@ -69,20 +68,7 @@ def test_matrices_have_to_be_square_and_in_order(matrix):
 def test_threads_of_python_do_not_disturb_each_other():
     matrices = [spd(200, np.float64, seed) for seed in range(12)]
     expected = [np.linalg.cholesky(matrix).T for matrix in matrices]
-    with blas_threads(1), ThreadPoolExecutor(3) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(3) as pool:
         assert all(pool.map(cholesky_in_place, matrices))
     for matrix, factor in zip(matrices, expected, strict=True):
         np.testing.assert_allclose(np.triu(matrix), factor, atol=1e-12)
-
-
-def test_threads_of_blas_are_limited_for_as_long_as_wanted():
-    def counts():
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-    with blas_threads(2):
-        before = counts()
-        with blas_threads(1):
-            assert set(counts()) <= {1}
-        with blas_threads(None):
-            assert counts() == before
-        assert counts() == before

@@ -21,7 +21,7 @@ from mercer._runtime.progress import CallbackSupportMixin, verbosity, with_callb
 from mercer._runtime.random import RandomStateLike, Slot, key_from, shuffled
 from mercer._runtime.rows import FarRows
 from mercer._runtime.state import Checked, State, is_array
-from mercer._runtime.threads import blas_threads
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import check_weights, group_codes, positive_number
 from mercer.auto.calibration import Conformal
 from mercer.auto.course import (
@@ -123,7 +123,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """Search, then fit to all rows with their targets or labels as given."""
         goal.places = rows.places
         try:
-            with verbosity(checked_verbose(self.verbose)):
+            with verbosity(checked_verbose(self.verbose)), one_blas_thread(self.n_jobs):
                 self._search_and_fit(rows.X, rows.y, goal)
         except MemoryError as error:
             what, _, remedy = str(error).partition("; ")
@@ -226,10 +226,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         stages = form if isinstance(form, Landmarks) and form.n_rows is not None else None
         if isinstance(form, Landmarks) and stages is None and isinstance(X, FarRows):
             X = rows_of(X, np.arange(n))  # so few that one machine takes them at once
-        # Products with the kernel have threads of their own, and those of BLAS are in their way.
-        limit = blas_threads(1 if form is None else None)
         try:
-            with limit, warnings.catch_warnings():  # learned scales differ on purpose
+            with warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
                 tol, shared = recipe.tol(search, form, n), None
                 if stages is None and not isinstance(form, Cut) and has_time_twice(search, n, end):

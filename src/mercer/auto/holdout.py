@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from mercer._runtime.arrays import row_chunks
-from mercer._runtime.threads import cholesky_in_place
 from mercer._runtime.validation import plus_offset, weighted_mean
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import splits
 from mercer.auto.tuning import TUNING
+from mercer.equations.factor import inverse_diagonal, lower_in_place
 from mercer.losses import Logistic
 
 __all__ = [
@@ -37,7 +36,6 @@ class LeftOutResponses(NamedTuple):
 
 
 _LEAST_CURVATURE = 1e-9  # of a row whose class is all but sure
-_STRIP = 512  # columns of a triangle that are squared together
 
 
 def relative_error(
@@ -101,16 +99,11 @@ def leave_one_out(
     """
     n = len(matrix)
     matrix[np.diag_indices(n)] += ridge if weights is None else ridge / weights
-    if not cholesky_in_place(matrix):
+    if not lower_in_place(matrix):
         return None
-    factor = matrix.T, True
-    solved = linalg.cho_solve(factor, np.column_stack([np.ones(n), target]), check_finite=False)
-    inverse, failed = linalg.lapack.dtrtri(matrix.T, lower=1, overwrite_c=1)
-    if failed:
-        return None
-    own = np.empty(n)  # diagonal of A⁻¹
-    for rows in row_chunks(n, 1.0, _STRIP):
-        own[rows] = np.square(np.tril(inverse[rows.start :, rows])).sum(axis=0)
+    own = inverse_diagonal(matrix)
+    sides = np.column_stack([np.ones(n), target])
+    solved = linalg.cho_solve((matrix.T, False), sides, check_finite=False)
     sums = solved[:, 0]
     total = sums.sum()
     intercept = sums @ target / total

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.state import State, is_array, is_finite
-from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import real_number
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.targets import evened
@@ -84,7 +83,7 @@ class Spread:
         scores = np.sort(evened((error / np.exp(power * learned))[:, None], weights), axis=0)
         map_ = ExactKernel("laplacian", _GAMMA, n_jobs=n_jobs)
         machine = KernelRegressor(map_, alpha=ridge / m, scale=False, solver="cholesky")
-        with blas_threads(1), warnings.catch_warnings():  # learned scales differ on purpose
+        with warnings.catch_warnings():  # learned scales differ on purpose
             warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
             machine.fit(inputs, power * (logs - logs.mean()))  # as those of the scores
         return cls(scores, machine, unit)
@@ -236,12 +235,11 @@ def _learned(inputs: NDArray, logs: NDArray, n_jobs: int | None) -> tuple[NDArra
         for f in range(_FOLDS)
     ]
     learned = np.zeros((len(_RIDGES), len(logs)))
-    with blas_threads(1):
-        threads = min(n_threads(n_jobs), _FOLDS)
-        for f, found in enumerate(exact_responses("laplacian", machines, _RIDGES, threads)):
-            for ridge, responses in enumerate(found):
-                if responses is not None:
-                    learned[ridge, fold == f] = responses[:, 0]
+    threads = min(n_threads(n_jobs), _FOLDS)
+    for f, found in enumerate(exact_responses("laplacian", machines, _RIDGES, threads)):
+        for ridge, responses in enumerate(found):
+            if responses is not None:
+                learned[ridge, fold == f] = responses[:, 0]
     best = int(np.argmin(np.mean(np.square(logs - np.mean(logs) - learned), axis=1)))
     return learned[best], _RIDGES[best]
 

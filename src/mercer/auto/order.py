@@ -14,7 +14,6 @@ from scipy import sparse
 
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.messages import shown
-from mercer._runtime.threads import blas_threads
 from mercer.auto.bench import Evaluator
 from mercer.auto.parts import later_rows
 from mercer.auto.scoring import Judge
@@ -165,9 +164,8 @@ def _losses(search: Search, rows: list[tuple[NDArray, NDArray]]) -> NDArray[np.f
     goal, settings = search.goal, search.finalists[0]
     parts = [replace(search.parts[0], fitted=fitted, held=held) for fitted, held in rows]
     bench = Evaluator.of_rows(goal, Judge(goal), parts, search.whole.n_rows)
-    with blas_threads(1):
-        [outcomes] = bench.of_machines(
-            "order", bench.most_fitted, [settings], [settings.ridge], n_threads(search.n_jobs)
-        )
+    [outcomes] = bench.of_machines(
+        "order", bench.most_fitted, [settings], [settings.ridge], n_threads(search.n_jobs)
+    )
     own = [o for o in outcomes if o.record.settings.transform == settings.transform]
     return own[0].compared() if own else np.full(len(bench.held), np.nan)

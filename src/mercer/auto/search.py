@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._runtime.arrays import n_threads
-from mercer._runtime.threads import blas_threads, side_by_side
+from mercer._runtime.threads import side_by_side
 from mercer.auto.bench import Evaluator
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.holdout import relative_error
@@ -222,8 +222,7 @@ class Search:
             return found, (time.perf_counter() - start) / max(1, n_outcomes)
 
         weights, was_in_time = list[float](), False  # weights are wall seconds of each trial
-        # Matrices are so small that threads of BLAS would wait for each other most of the time.
-        with blas_threads(1), closing(side_by_side(outcomes, chunks, self.n_jobs)) as results:
+        with closing(side_by_side(outcomes, chunks, self.n_jobs)) as results:
             for chunk, (of_chunk, seconds) in zip(chunks, results, strict=True):
                 was_in_time |= bool(of_chunk)
                 # Trials that would have begun too late have no outcomes.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import kernels
-from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import plus_offset
 from mercer.auto.landmarks import Landmarks
 from mercer.auto.tuning import TUNING
@@ -155,9 +154,7 @@ def machine_responses(
     rank = int(TUNING.rank[settings.kernel] * np.sqrt(len(fitted)))
     iterative = ConjugateGradient(tol, max_iter=TUNING.fine_iter, rank=rank)
     solver: Solver = Cholesky() if is_direct else iterative
-    # Products with the kernel have threads of their own. Those of BLAS spin while they wait: beside
-    # other work on two cores, the search on 3859 rows took 84 s with them and 18 s without.
-    with blas_threads(1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         results = solver.solve_path(problem, alphas)
     return _responses_of(results, KernelColumns(held, kernel, fitted, n_jobs=n_jobs))
@@ -197,7 +194,7 @@ def log_odds(
     penalty = RKHSNorm(alphas[0], design)
     problem = Problem(design, y[:, 0] if y.shape[1] == 1 else y, loss, penalty, weights)
     solver = RowNewton(tol=TUNING.log_odds_tol, max_iter=steps, max_inner=TUNING.log_odds_inner)
-    with blas_threads(1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         results = solver.solve_path(problem, alphas)
     found = _responses_of(results, KernelColumns(held, kernel, fitted, n_jobs=n_jobs))

@@ -16,7 +16,6 @@ from sklearn.base import clone
 from mercer._runtime.messages import shown
 from mercer._runtime.random import Slot, shuffled
 from mercer._runtime.state import State, is_array
-from mercer._runtime.threads import blas_threads
 from mercer.auto.goals import Classes
 from mercer.auto.search import Search
 from mercer.auto.trials import log_odds, machine_responses
@@ -103,8 +102,7 @@ def unmet_errors(
         return {}
     rows = rows[_rows_of_labels(label_codes(columns, places[0]), search.key)]
     trial = _LabelTrial(search, steps, X, y, rows, n_jobs)
-    with blas_threads(1):  # matrices are so small that threads would wait for each other
-        laws = _of_columns(trial, places, scores_of)
+    laws = _of_columns(trial, places, scores_of)
     return {place: replace(law, known=numbers.get(place)) for place, law in laws.items()}
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer._runtime.threads import blas_threads
+from mercer._runtime.threads import one_blas_thread
 from mercer.dask.packages import package
 from mercer.engines.engine import add_in_pairs
 from mercer.engines.memory import WORKER, WorkerStore
@@ -124,37 +123,12 @@ def filled(value: Any, given: Sequence[Any]) -> Any:
     return value
 
 
-class _Threads:
-    """BLAS threads that the worker was started with, set by its first task, reset by its last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: AbstractContextManager[Any] = nullcontext()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                threads = max(1, package("distributed").get_worker().state.nthreads)
-                self._limit = blas_threads(threads)
-                self._limit.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.__exit__(None, None, None)
-
-
-_THREADS = _Threads()
-
-
 @contextmanager
 def _at_work() -> Iterator[None]:
     """Around all work: as many threads and as much memory as the worker was given."""
-    WORKER.limit = package("distributed").get_worker().memory_manager.memory_limit or None
-    with _THREADS, WORKER.bounded():
+    worker = package("distributed").get_worker()
+    WORKER.limit = worker.memory_manager.memory_limit or None
+    with one_blas_thread(max(1, worker.state.nthreads)), WORKER.bounded():
         yield
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from mercer import _core
 from mercer._runtime.arrays import Index, n_threads, row_chunks
 from mercer._runtime.rows import Data
-from mercer._runtime.threads import blas_threads, side_by_side
+from mercer._runtime.threads import side_by_side
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
 
 __all__ = ["Dense"]
@@ -160,8 +160,7 @@ class Dense(Design):
             yield from map(call, chunks)
             return
         threads = self.n_threads if 8 * n * width >= _WORTH_THREADS else 1
-        with blas_threads(1):
-            yield from side_by_side(call, chunks, threads)
+        yield from side_by_side(call, chunks, threads)
 
     def block(self, columns: ArrayLike) -> NDArray:
         columns = np.asarray(columns)

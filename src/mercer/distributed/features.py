@@ -13,7 +13,6 @@ from sklearn.base import clone
 from mercer import maps
 from mercer._runtime.moments import Moments
 from mercer._runtime.rows import PreparedRows
-from mercer._runtime.threads import blas_threads
 from mercer.designs import Occupancy
 from mercer.engines.engine import Engine
 from mercer.engines.shards import Shard, gathered, summed
@@ -173,8 +172,7 @@ def _boxes_of(shard: Shard, preprocessing: Preprocessing, map_: RandomBinning) -
     if not len(shard):
         return None
     numbered = _alone(map_)
-    with blas_threads(1):
-        design = numbered._number_boxes(numbered._checked(preprocessing.scaled(shard.X), False))
+    design = numbered._number_boxes(numbered._checked(preprocessing.scaled(shard.X), False))
     cuts = np.cumsum(numbered.n_bins_)[:-1]
     counts = np.split(_sizes(design), cuts)
     return Boxes(tuple(np.split(numbered._table.keys(), cuts)), tuple(counts))

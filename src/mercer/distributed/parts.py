@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 
 from mercer._runtime.rows import PreparedRows, selected
 from mercer._runtime.sparse import canonical_csr
-from mercer._runtime.threads import blas_threads
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import plus_offset
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
@@ -181,7 +181,7 @@ class DesignPart(ShardState):
     @contextmanager
     def working(self) -> Iterator[None]:
         # Numbers that leave the range are for the solver to notice.
-        with blas_threads(self.facts.n_threads), np.errstate(all="ignore"):
+        with one_blas_thread(self.facts.n_threads), np.errstate(all="ignore"):
             yield
 
     # -- states ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scipy import linalg
 
 from mercer._runtime.arrays import check_memory, row_chunks
 from mercer.designs import Design
-from mercer.equations.factor import LARGE, lower_in_place
+from mercer.equations.factor import lower_in_place
 from mercer.equations.row_space import point_of_rows
 from mercer.penalties import RKHSNorm
 from mercer.problem import Point, Problem
@@ -281,15 +281,9 @@ def upper_factor(
     least = 4.0 * np.sqrt(p) * eps * float(diagonal.max(initial=0))
     while True:
         entries[np.diag_indices(p)] = diagonal + least
-        if p >= LARGE:
-            if lower_in_place(entries):
-                return entries.T
-            least *= 4.0
-            continue
-        try:
-            return linalg.cholesky(entries, check_finite=False)
-        except linalg.LinAlgError:
-            least *= 4.0
+        if lower_in_place(entries):
+            return entries.T
+        least *= 4.0
 
 
 def entries_of(matrix: Design) -> NDArray[np.float64]:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.linalg import lapack
 
-from mercer._runtime.arrays import check_memory
+from mercer._runtime.arrays import check_memory, row_chunks
+from mercer._runtime.threads import (
+    divide_rows_in_place,
+    on_strips,
+    side_by_side,
+    tile_threads,
+)
 
-__all__ = ["LARGE", "Factor", "lower", "lower_in_place"]
+__all__ = ["Factor", "inverse_diagonal", "lower", "lower_in_place"]
 
-# Side from which this module factorises instead of OpenBLAS, whose threaded factorisation crashes
-# on matrices of side 20 000; its products are sound.
-LARGE = 8192
-
-_BLOCK = 2048  # side of a block
-_IN_PLACE = 4096  # side from which saving memory matters more than restarting threads
+_IN_PLACE = 4096  # side from which saving memory matters more than speed
+_TILED = 1000  # side from which panels take less processor time than OpenBLAS, also on one thread
+_PANEL = 256  # columns that are solved together: products of this depth are near the peak
 
 
 class Factor:
@@ -82,14 +85,11 @@ class Factor:
             return linalg.solve_triangular(self._factor, rows.T, lower=True, check_finite=False)
         return (rows @ (self._vectors * np.sqrt(self._inverse))).T
 
-    def inverse_diagonal(self, keep: bool = False) -> NDArray[np.float64]:
-        """The diagonal of the inverse, which destroys a regular factor unless it is to ``keep``."""
+    def inverse_diagonal(self) -> NDArray[np.float64]:
+        """The diagonal of the inverse."""
         if self._factor is None:
             return np.square(self._vectors) @ self._inverse
-        # The transpose of a C-ordered lower triangle is an upper one in the order of LAPACK.
-        upper, self._factor = self._factor.T, self._factor.copy() if keep else None
-        inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
-        return np.einsum("ij,ij->i", inverse, inverse)
+        return inverse_diagonal(self._factor)
 
     @property
     def nbytes(self) -> int:
@@ -99,8 +99,7 @@ class Factor:
 
 def lower(matrix: NDArray[np.float64]) -> NDArray:
     """The lower factor of a symmetric matrix, not changed; LinAlgError if there is none."""
-    if len(matrix) < LARGE:
-        # NumPy's factorisation runs on the threads of the products before; SciPy has its own.
+    if len(matrix) < _TILED:
         return np.linalg.cholesky(matrix)
     factor = matrix.copy()
     if not lower_in_place(factor):
@@ -108,33 +107,55 @@ def lower(matrix: NDArray[np.float64]) -> NDArray:
     return factor
 
 
-def lower_in_place(matrix: NDArray, block: int = _BLOCK) -> bool:
+def lower_in_place(matrix: NDArray, panel: int = _PANEL) -> bool:
     """Write the lower factor L, matrix = L Lᵀ, over a symmetric matrix; True if there is one.
 
-    Without a factor the matrix is restored. Three blocks of side ``block`` are in memory besides.
+    Without a factor the matrix is restored. Panels of so many columns are solved in turn, each by
+    all threads: columns before it are subtracted, then its triangle divides the rows below.
     """
     m = len(matrix)
     diagonal = matrix.diagonal().copy()
-    parts = [slice(start, min(m, start + block)) for start in range(0, m, block)]
-    for number, pivot in enumerate(parts):
+    for pivot in row_chunks(m, 1.0, panel):
+        if pivot.start:
+            on_strips(partial(_subtract, matrix, pivot), pivot.stop, m, first=[pivot])
         try:
             factor = np.linalg.cholesky(matrix[pivot, pivot])
         except np.linalg.LinAlgError:
             _restore(matrix, diagonal)
             return False
         _write_lower(matrix[pivot, pivot], factor)
-        below = parts[number + 1 :]
-        for rows in below:
-            tile = matrix[rows, pivot]
-            tile[...] = linalg.solve_triangular(factor, tile.T, lower=True, check_finite=False).T
-        for place, rows in enumerate(below):
-            for columns in below[:place]:
-                matrix[rows, columns] -= matrix[rows, pivot] @ matrix[columns, pivot].T
-            tile = matrix[rows, pivot]
-            _write_lower(matrix[rows, rows], matrix[rows, rows] - tile @ tile.T)
+        on_strips(partial(_divide, matrix[:, pivot], factor), pivot.stop, m)
     for i in range(m):
         matrix[i, i + 1 :] = 0.0
     return True
+
+
+def inverse_diagonal(lower: NDArray) -> NDArray:
+    """The diagonal of (L Lᵀ)⁻¹ for a lower factor L, which stays as it is."""
+    n = len(lower)
+
+    def squares(rows: slice) -> NDArray:
+        columns = np.eye(rows.stop - rows.start, n - rows.start, dtype=lower.dtype)
+        divide_rows_in_place(columns, lower[rows.start :, rows.start :])
+        return np.einsum("ij,ij->i", columns, columns)
+
+    parts = list(row_chunks(n, 1.0, _PANEL))
+    threads = tile_threads() if n >= _TILED else 1
+    return np.concatenate(list(side_by_side(squares, parts, threads)))
+
+
+def _subtract(matrix: NDArray, pivot: slice, rows: slice) -> None:
+    """Subtract the products of solved columns from rows of a panel."""
+    tile = matrix[rows, pivot]
+    product = matrix[rows, : pivot.start] @ matrix[pivot, : pivot.start].T
+    if rows == pivot:
+        _write_lower(tile, tile - product)
+    else:
+        tile -= product
+
+
+def _divide(panel: NDArray, factor: NDArray, rows: slice) -> None:
+    divide_rows_in_place(panel[rows], factor)
 
 
 def _write_lower(target: NDArray, source: NDArray) -> None:

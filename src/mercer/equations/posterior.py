@@ -23,7 +23,7 @@ from scipy import sparse
 
 from mercer._runtime.arrays import Matrix, check_memory, row_chunks
 from mercer._runtime.rows import Data
-from mercer._runtime.threads import blas_threads, side_by_side
+from mercer._runtime.threads import side_by_side
 from mercer.designs import Dense, Lazy
 from mercer.equations.factor import Factor, lower
 from mercer.kernels import Kernel
@@ -102,7 +102,7 @@ class RowPosterior:
 
     def left_out(self, coef: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Residuals (m, k) and variances (m,) of targets left out in turn, from coefficients."""
-        inverse = self._factor.inverse_diagonal(keep=True)
+        inverse = self._factor.inverse_diagonal()
         return coef / inverse[:, None], 1.0 / inverse
 
 
@@ -333,8 +333,7 @@ class LeafPosterior:
 
     def _by_leaf(self, call: Callable[[Route], Any], rows: Any) -> Iterator[tuple[Route, Any]]:
         routes = list(self.map.partition_.routes(rows, self.map.n_jobs))
-        with blas_threads(1):
-            yield from zip(routes, side_by_side(call, routes, self.map.n_jobs), strict=True)
+        yield from zip(routes, side_by_side(call, routes, self.map.n_jobs), strict=True)
 
 
 def prior_variance(

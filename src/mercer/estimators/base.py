@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -20,6 +20,7 @@ from mercer._runtime.random import check_random_state
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import (
     check_offset,
     counted,
@@ -61,6 +62,7 @@ INTERRUPTED = "fit was interrupted; the model holds the last iterate"
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
 _OF_CLUSTERS = {"n_rebuilt_", "n_workers_"}  # what fits over many machines tell besides
+_ONE_THREAD = 9216  # numbers times rows below which OpenBLAS takes one thread anyway
 _FLAGS = {"fit_intercept", "polish", "posterior", "preconditioned", "warm_start"}
 
 
@@ -322,7 +324,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
-        with on_device_if_there(getattr(self, "device", None)):
+        is_small = X.shape[0] * weights.size < _ONE_THREAD
+        limit = nullcontext() if is_small else one_blas_thread(getattr(self, "n_jobs", None))
+        with on_device_if_there(getattr(self, "device", None)), limit:
             for rows, product, missing in feature_map._responses(X, weights, prepare):
                 # Where both are large, they cancel: in the precision of the weights.
                 out[rows] = product + self._intercept_
@@ -405,7 +409,8 @@ def listening(
             estimator=model, X=X, y=y, reconstruction_attributes=attributes
         )
 
-    with on_device(getattr(model, "device", None)):
+    limit = one_blas_thread(getattr(model, "n_jobs", None))
+    with on_device(getattr(model, "device", None)), limit:
         yield on_iteration if getattr(model, "_skl_callbacks", None) else told
     context.call_on_fit_task_end(estimator=model, X=X, y=y, reconstruction_attributes=dict)
 

@@ -15,6 +15,7 @@ from mercer._runtime.arrays import Matrix
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import Data
 from mercer._runtime.state import State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
@@ -146,18 +147,15 @@ class StreamingMachine(FeatureModel):
         batch, _ = solver.sizes(len(rows))
         for first in range(0, len(rows), batch):
             part = slice(first, first + batch)
-            losses.append(
-                solver.step(
-                    f,
-                    len(losses),
-                    scaled[part],
-                    rows.target[part],
-                    self._loss_,
+            given = f, len(losses), scaled[part], rows.target[part], self._loss_
+            with one_blas_thread(self.n_jobs):
+                loss = solver.step(
+                    *given,
                     sample_weight=None if rows.weights is None else rows.weights[part],
                     offset=self._constant_,
                     share=self._share(rows.target[part]),
                 )
-            )
+            losses.append(loss)
         self._adopt_steps(f, np.array(losses), known)
 
     def _share(self, batch: NDArray) -> float:
@@ -249,7 +247,8 @@ class StreamingMachine(FeatureModel):
 
     def _responses_of(self, X: Any) -> NDArray:
         f = self._expansion(self.map_coef_.shape[:-1], self.map_coef_.dtype)
-        responses = f.responses(self._preprocessing.scaled(X))
+        with one_blas_thread(self.n_jobs):
+            responses = f.responses(self._preprocessing.scaled(X))
         dtype = self._response_type(responses.dtype)
         return np.add(responses, self._intercept_, dtype=dtype)
 

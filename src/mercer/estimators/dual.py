@@ -19,6 +19,7 @@ from mercer._runtime.arrays import Matrix, row_chunks
 from mercer._runtime.progress import Iterations, is_heard
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import (
     flag,
     is_listed,
@@ -197,7 +198,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
             target = np.where(labels == c, 1.0, -1.0)
             start = None if starts is None else starts[len(results)]
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), one_blas_thread(self.n_jobs):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 results.append(machine.solve(_DUALS[self.loss](target, strengths), told, start))
             if results[-1].interrupted:
@@ -232,7 +233,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
                 block = self.kernel_(scaled, self.support_vectors_)
             else:
                 block = np.zeros((X[rows].shape[0], 0), dtype=X.dtype)
-            out[rows] = block @ coef + np.asarray(self.intercept_, dtype=coef.dtype)
+            with one_blas_thread(self.n_jobs):
+                out[rows] = block @ coef + np.asarray(self.intercept_, dtype=coef.dtype)
         return out
 
     def predict(self, X: Any) -> NDArray:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from, shuffled
 from mercer._runtime.rows import PreparedRows
-from mercer._runtime.threads import blas_threads, flushed_denormals
+from mercer._runtime.threads import flushed_denormals
 from mercer._runtime.validation import name_from, positive_integer, real_number
 from mercer.equations.criteria import LeftOutOfLabels, Parameters, optimum
 from mercer.estimators.scaling import InputScaler, as_columns, at_unit_distance, sampled, scaled
@@ -308,7 +308,7 @@ class LeftOutSearch:
             labels=labels,
         )
         power = _KERNELS[kernel].power
-        with blas_threads(1), flushed_denormals():  # threads would wait for each other
+        with flushed_denormals():
             gammas = found.scales[places] ** power
             if steps:
                 best = optimum(

@@ -13,6 +13,7 @@ from mercer._runtime.arrays import check_memory
 from mercer._runtime.device_arrays import on_host
 from mercer._runtime.random import RandomStateLike, Slot, Streams, key_from
 from mercer._runtime.state import State, is_array, is_finite
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import flag, is_name, plus_offset, positive_integer, require_offset
 from mercer.equations.posterior import (
     FeatureKernel,
@@ -127,7 +128,8 @@ class Posteriors(FeatureModel):
         self._check_fitted()
         posterior, prior = self._posterior("return_std=True")
         mean = super().predict(X, offset=offset)
-        variances = posterior.variances(self._checked(X), self._preprocessing.scaled)
+        with one_blas_thread(self.n_jobs):
+            variances = posterior.variances(self._checked(X), self._preprocessing.scaled)
         std = np.sqrt(np.multiply.outer(variances + self._noise, prior))
         return mean, std.astype(mean.dtype, copy=False)
 
@@ -187,7 +189,8 @@ class Posteriors(FeatureModel):
             24.0 * mean.size * n_samples, f"drawing {n_samples} samples", "use fewer n_samples"
         )
         normal = Streams(key, np.arange(n_samples)).normal(mean.size, Slot.TARGET)
-        draws = np.tensordot(square_root(covariance), normal.T.reshape(*mean.shape, -1), 1)
+        with one_blas_thread(self.n_jobs):
+            draws = np.tensordot(square_root(covariance), normal.T.reshape(*mean.shape, -1), 1)
         return mean[..., None] + np.sqrt(prior)[..., None] * draws
 
     def _joint(
@@ -204,7 +207,8 @@ class Posteriors(FeatureModel):
         posterior, prior = self._posterior(asked)
         rows = self._checked(on_host(X))
         of_pairs = cast("RowPosterior | FeaturePosterior", posterior)
-        covariance = of_pairs.covariance(rows, self._preprocessing.scaled)
+        with one_blas_thread(self.n_jobs):
+            covariance = of_pairs.covariance(rows, self._preprocessing.scaled)
         covariance[np.diag_indices(len(covariance))] += self._noise
         return plus_offset(self._responses_of(rows), offset), covariance, prior
 
@@ -282,7 +286,8 @@ class Posteriors(FeatureModel):
         """The posterior, and the prior variance, () or (k,); ``asked`` begins a refusal."""
         coef, posterior, prior = _made.get(self, (None, None, None))
         if coef is not self.map_coef_ or posterior is None or prior is None:
-            posterior, prior = self._new_posterior(asked)
+            with one_blas_thread(self.n_jobs):
+                posterior, prior = self._new_posterior(asked)
             prior = prior if self.map_coef_.ndim == 2 else prior[0]
             _made[self] = self.map_coef_, posterior, prior
         return posterior, prior

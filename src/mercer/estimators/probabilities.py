@@ -15,6 +15,7 @@ from mercer._runtime.arrays import row_chunks
 from mercer._runtime.random import Slot, Streams
 from mercer._runtime.rows import PreparedRows, is_far, is_sparse
 from mercer._runtime.state import State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import weighted_mean
 from mercer.estimators.device import on_device
 from mercer.estimators.plan import FitPlan
@@ -215,7 +216,8 @@ def _calibration(model: Any, rows: TrainingSample, label: int | None = None) -> 
         return Probabilities()
     fitted, judged = halves
     copy = model._to_calibrate(label)
-    with warnings.catch_warnings(), on_device(getattr(copy, "device", None)):
+    limit = one_blas_thread(getattr(copy, "n_jobs", None))
+    with warnings.catch_warnings(), on_device(getattr(copy, "device", None)), limit:
         warnings.simplefilter("ignore")  # the fit to all rows has said it
         copy._fit_rows(rows.taken(fitted), None, FitPlan())
         others = rows.taken(judged)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.random import RandomStateLike, key_from
-from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import (
     flag,
     is_name,
@@ -185,16 +184,15 @@ class GradientScaler(InputScaler):
             return sample, unit, lasso_scales(sample, target, weights) ** float(self.power)
         dense = sample.toarray() if sparse.issparse(sample) else sample
         roots = None if weights is None else np.sqrt(weights, dtype=np.float32)[:, None]
-        with blas_threads(1):  # threads would wait for each other
-            rows, target = dense.astype(np.float32), target.astype(np.float32)
-            if self.kernel is None:
-                products = self._products(rows, target, roots, key)
-            else:
-                if self.kernel == _EUCLIDEAN:
-                    first = np.eye(rows.shape[1]) if self.full else np.ones(rows.shape[1])
-                elif first is None:
-                    first = _root(self._products(rows, target, roots, key), 1.0)
-                products = _machine_products(self.kernel, rows, target, roots, first, self.full)
+        rows, target = dense.astype(np.float32), target.astype(np.float32)
+        if self.kernel is None:
+            products = self._products(rows, target, roots, key)
+        else:
+            if self.kernel == _EUCLIDEAN:
+                first = np.eye(rows.shape[1]) if self.full else np.ones(rows.shape[1])
+            elif first is None:
+                first = _root(self._products(rows, target, roots, key), 1.0)
+            products = _machine_products(self.kernel, rows, target, roots, first, self.full)
         return sample, unit, _root(products, float(self.power))
 
     def _products(self, X: NDArray, target: NDArray, roots: NDArray | None, key: int) -> NDArray:

@@ -15,6 +15,7 @@ from mercer._runtime.random import Slot, shuffled
 from mercer._runtime.rows import PreparedRows
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import Checked, State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import check_weights, is_plain, weighted_mean
 from mercer.estimators.targets import signs
 
@@ -68,7 +69,8 @@ class InputScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             X, y, weights = X[kept], None if y is None else np.asarray(y)[kept], weights[kept]
-        matrix, self.matrix_ = self._matrices(X, y, weights)
+        with one_blas_thread():
+            matrix, self.matrix_ = self._matrices(X, y, weights)
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
         return self

@@ -18,6 +18,7 @@ from mercer._runtime.array_api import fitted_anywhere
 from mercer._runtime.arrays import check_memory
 from mercer._runtime.messages import shown
 from mercer._runtime.state import State, is_finite
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import is_name
 from mercer.designs import Binned, Dense, Design, Sparse
 from mercer.equations.factor import Factor
@@ -335,7 +336,7 @@ class InBatches(FeatureModel):
                 f"y and fit_intercept must be as in the first call, with outputs {old.outputs} and "
                 f"{old.intercept}; got {outputs} and {intercept}."
             )
-        with on_device("cpu"):
+        with on_device("cpu"), one_blas_thread(self.n_jobs):
             if old is None:
                 prepared, scaled = fitted_to_first(self._map_of_batches(), rows, scale_of(self))
             else:
@@ -368,7 +369,8 @@ class InBatches(FeatureModel):
 
     def _solution(self) -> dict[str, Any]:
         """Attributes that follow from the sums."""
-        w, constant, optimality = self._sums_.solution(self.alpha_)
+        with one_blas_thread(self.n_jobs):
+            w, constant, optimality = self._sums_.solution(self.alpha_)
         values = w.T, self._with_mean(constant), bool(optimality <= self.tol), optimality
         return dict(zip(_SOLVED, values, strict=True))
 

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._runtime.messages import shown
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import (
     check_offset,
     flag,
@@ -209,8 +210,9 @@ def _of_member(
     path: SplitModel, X: Any, background: Any, kept: Any, names: Any, settings: Settings
 ) -> Found:
     path.check()
-    rows = path.treated(path.table(X, names))
-    return values_of(path, rows, _background_of(path, background, kept, names), settings)
+    with one_blas_thread(settings.n_jobs):
+        rows = path.treated(path.table(X, names))
+        return values_of(path, rows, _background_of(path, background, kept, names), settings)
 
 
 def _background_of(path: SplitModel, background: Any, kept: Any, names: Any) -> Any:

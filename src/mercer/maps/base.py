@@ -19,6 +19,7 @@ from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.rows import Data, PreparedRows, is_large
 from mercer._runtime.sparse import canonical_csr
 from mercer._runtime.state import State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import FLOATS, column_indices, float_type, is_plain
 from mercer.designs import Dense, Design, Lazy
 from mercer.designs.tensors import CheckedOnDevice
@@ -84,7 +85,8 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         ValueError, TypeError
             If the data or a parameter are invalid.
         """
-        self._fit(self._taken(X, reset=True))
+        with one_blas_thread(getattr(self, "n_jobs", None)):
+            self._fit(self._taken(X, reset=True))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -99,7 +101,8 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         array, or CSR where features are sparse, of shape (n, D), in the dtype of X
         """
         self._check_fitted()
-        return self._checked_output(self._transform(self._checked(X, reset=False)))
+        with one_blas_thread(self._n_jobs):
+            return self._checked_output(self._transform(self._checked(X, reset=False)))
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X).transform(X)`` with one look at the data.
@@ -114,9 +117,10 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         array or CSR
             As from ``transform``.
         """
-        X = self._taken(X, reset=True)
-        self._fit(X)
-        return self._checked_output(self._transform(X))
+        with one_blas_thread(getattr(self, "n_jobs", None)):
+            X = self._taken(X, reset=True)
+            self._fit(X)
+            return self._checked_output(self._transform(X))
 
     def transform_block(self, X: Any, columns: ArrayLike) -> NDArray:
         """Some columns of z(X), generated for this call and forgotten.
@@ -133,7 +137,8 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         self._check_fitted()
         X = self._checked(X, reset=False)
-        return self._block(X, column_indices(columns, self.n_features_out_))
+        with one_blas_thread(self._n_jobs):
+            return self._block(X, column_indices(columns, self.n_features_out_))
 
     def design(self, X: Any) -> Design:
         """z(X) in the form that suits this map: the matrix a solver works with, for X as above."""

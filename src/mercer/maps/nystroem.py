@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
-from scipy.linalg import blas
 
 from mercer._runtime.arrays import Matrix, check_setting, n_threads, row_chunks
 from mercer._runtime.config import device_in_force
@@ -18,6 +17,7 @@ from mercer._runtime.devices import Device
 from mercer._runtime.random import RandomStateLike
 from mercer._runtime.rows import Data, PreparedRows
 from mercer._runtime.state import State
+from mercer._runtime.threads import multiply_rows_in_place, on_strips
 from mercer._runtime.validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, kernel_columns
 from mercer.designs.kernel_rows import in_core
@@ -226,7 +226,6 @@ default="gaussian"
             f"the eigenvectors of {m} landmarks",
             "free memory",
         )
-        # SciPy's BLAS, as in `_times_triangle`: NumPy's has threads of its own, which spin.
         eigenvalues, vectors = linalg.eigh(self.kernel_(wide(self.landmarks_)), driver="evd")
         least, largest = eigenvalues[[0, -1]]
         if not largest > 0 or least < -_INDEFINITE * largest:
@@ -316,16 +315,17 @@ default="gaussian"
         m = landmarks.shape[0]
         n_columns = m if weights is None else weights.shape[1]
         out = np.empty((X.shape[0], n_columns), dtype=float_type(X))
-        times = _times_triangle if weights is not None and _is_triangle(weights) else np.matmul
+        is_triangle = weights is not None and _is_triangle(weights)
         if _is_tame(X, landmarks, weights):
             weights = None if weights is None else weights.astype(np.float32)
             as_needed: Callable[[Any], Any] = np.asarray
         else:
             as_needed = wide
         landmarks = as_needed(landmarks)
+        weights = None if weights is None else np.ascontiguousarray(weights)
         for rows in row_chunks(X.shape[0], 16.0 * (m + n_columns)):
             block = _kernel_matrix(self.kernel_, as_needed(X[rows]), landmarks)
-            out[rows] = block if weights is None else times(block, weights)
+            out[rows] = block if weights is None else _times(block, weights, is_triangle)
         return out
 
 
@@ -375,11 +375,15 @@ def _kernel_matrix(kernel: Kernel, X: Matrix, landmarks: Matrix) -> NDArray:
     return out
 
 
+def _times(block: NDArray, weights: NDArray, is_triangle: bool) -> NDArray:
+    """``block @ weights`` by all threads; a lower triangle is half the work, written over block."""
+    if is_triangle:
+        on_strips(lambda rows: multiply_rows_in_place(block[rows], weights), 0, len(block))
+        return block
+    out = np.empty((len(block), weights.shape[1]), dtype=block.dtype)
+    on_strips(lambda rows: np.matmul(block[rows], weights, out=out[rows]), 0, len(block))
+    return out
+
+
 def _is_triangle(weights: NDArray) -> bool:
     return weights.shape[0] == weights.shape[1] and not np.triu(weights, 1).any()
-
-
-def _times_triangle(block: NDArray, triangle: NDArray) -> NDArray:
-    """``block @ triangle`` for a lower triangle, written over ``block``: half the work."""
-    (trmm,) = blas.get_blas_funcs(("trmm",), (block,))
-    return trmm(1.0, triangle.T, block.T, overwrite_b=True).T

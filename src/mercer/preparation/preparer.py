@@ -18,6 +18,7 @@ from mercer._runtime.arrays import check_memory
 from mercer._runtime.random import RandomStateLike, key_from
 from mercer._runtime.rows import FarRows, PreparedRows
 from mercer._runtime.state import Checked, State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import (
     check_weights,
     flag,
@@ -248,7 +249,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     ) -> Any:
         """Learn from and transform checked rows; interrupts and errors unfit."""
         try:
-            return self._learn(X, y, weights, groups)
+            with one_blas_thread():
+                return self._learn(X, y, weights, groups)
         except BaseException:
             self._forget()
             raise

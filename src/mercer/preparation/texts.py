@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._runtime.state import State
-from mercer._runtime.threads import blas_threads
 from mercer.preparation.columns import Labels
 
 __all__ = ["Texts", "has_long_texts", "has_words", "is_prose"]
@@ -97,8 +96,7 @@ class Texts:
         constants = np.zeros(len(names))
         out = _by_row(grams @ directions, labels.codes)
         if target is not None and fold is not None and len(self.hashes):
-            with blas_threads(1):
-                coef, intercept, codes = _ridge(grams, labels.codes, target, fold, weights)
+            coef, intercept, codes = _ridge(grams, labels.codes, target, fold, weights)
             directions = np.hstack([coef, directions])
             out, constants = np.hstack([codes, out]), np.concatenate([intercept, constants])
             names = [*outputs, *names]
@@ -174,8 +172,7 @@ def _directions(grams: Any, met: NDArray[np.int64], key: int) -> NDArray[np.floa
     if n_components < 2:
         return np.eye(n_components)
     of_rows = sparse.csr_array(sparse.diags_array(np.sqrt(met)) @ grams)
-    # Variances may be 0; threads of BLAS wait for each other on matrices this small.
-    with np.errstate(invalid="ignore"), blas_threads(1):
+    with np.errstate(invalid="ignore"):  # variances may be 0
         svd = TruncatedSVD(n_components, random_state=int(key % 2**32)).fit(of_rows)
     vectors: NDArray[np.float64] = svd.components_.T
     return vectors

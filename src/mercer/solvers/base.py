@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._runtime.device_arrays import copied, on_host
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 from mercer.problem.place import at_design
@@ -267,7 +268,8 @@ class Solver:
             If the solver stops before it reaches ``tol``, unless the callback stopped it.
         """
         self._check(problem)
-        return self._path(self._placed(problem), [problem.penalty.alpha], start, callback)[0]
+        with one_blas_thread(problem.design.n_threads):
+            return self._path(self._placed(problem), [problem.penalty.alpha], start, callback)[0]
 
     def solve_path(
         self, problem: Problem, alphas: Iterable[float], callback: Callback = None
@@ -296,7 +298,8 @@ class Solver:
         """
         self._check(problem)
         strengths = [float(alpha) for alpha in alphas]
-        return self._path(self._placed(problem), strengths, None, callback)
+        with one_blas_thread(problem.design.n_threads):
+            return self._path(self._placed(problem), strengths, None, callback)
 
     def _placed(self, problem: Problem) -> Problem:
         """The problem with its vectors where the solver works on them."""

@@ -18,7 +18,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer._runtime.arrays import check_memory, format_bytes
 from mercer._runtime.random import Slot, distinct
-from mercer._runtime.threads import blas_threads
 from mercer.engines.engine import Engine
 from mercer.engines.memory import WorkerStore
 from mercer.engines.shards import NumberedRows, Shard
@@ -467,8 +466,7 @@ def _solve(
     count = len(members.order)
     answers = None
     if node.asked is not None:
-        with blas_threads(1):
-            answers = responses(fitted, solution.coef, False, node.asked)
+        answers = responses(fitted, solution.coef, False, node.asked)
         answers *= node.shares[:, None]
     return Part(
         partition,

@@ -11,7 +11,7 @@ from scipy import linalg
 from mercer import _core
 from mercer._runtime.arrays import available_memory, check_memory, n_threads
 from mercer._runtime.pages import lent
-from mercer._runtime.threads import blas_threads, inverse_in_place, side_by_side
+from mercer._runtime.threads import inverse_in_place, side_by_side
 from mercer.designs import KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.maps.partition import grown
@@ -79,9 +79,8 @@ class LeafBlocks:
             return columns @ (inverse @ columns.T)
 
         inner = np.eye(rank)
-        with blas_threads(1):  # a leaf per thread
-            for term in side_by_side(part, range(count), n_jobs):
-                inner += term
+        for term in side_by_side(part, range(count), n_jobs):
+            inner += term
         self._inner = linalg.cho_factor(0.5 * (inner + inner.T), lower=True, check_finite=False)
 
     def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from mercer import _core
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.config import device_in_force
 from mercer._runtime.rows import PreparedRows
-from mercer._runtime.threads import blas_threads, side_by_side
+from mercer._runtime.threads import side_by_side
 from mercer.designs import KernelColumns
 from mercer.designs.kernel_rows import InCore, in_core
 from mercer.equations.factor import Factor
@@ -97,12 +97,11 @@ def solve_leaves(
     work = _Leaves(map_, target, weights, loss, ridges, fit_intercept, tol, max_iter)
     stopped = interrupted = False
     try:
-        with blas_threads(1):
-            for first in range(0, work.n_leaves, _BATCH):
-                work.solve(range(first, min(first + _BATCH, work.n_leaves)))
-                if listener is not None and listener(work.progress()):
-                    stopped = work.n_solved < work.n_leaves
-                    break
+        for first in range(0, work.n_leaves, _BATCH):
+            work.solve(range(first, min(first + _BATCH, work.n_leaves)))
+            if listener is not None and listener(work.progress()):
+                stopped = work.n_solved < work.n_leaves
+                break
     except KeyboardInterrupt:
         stopped = interrupted = True
     return work.solution(stopped, interrupted)

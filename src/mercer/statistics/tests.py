@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import maps
 from mercer._runtime.random import RandomStateLike, key_from
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import matrix, positive_integer
 from mercer.designs import Design
 from mercer.explain.path import SplitModel
@@ -144,7 +145,9 @@ def mmd_test(
             signs = np.column_stack(
                 [sign if i == 0 else rng.permutation(sign) for i in range(start, stop)]
             )
-            row[start:stop] = np.square(design.rmatvec(signs).astype(np.float64)).sum(axis=0)
+            with one_blas_thread(n_jobs):
+                sums = design.rmatvec(signs).astype(np.float64)
+            row[start:stop] = np.square(sums).sum(axis=0)
         dtype = design.dtype
         del design
     return _aggregated(found, scales, dtype)
@@ -223,7 +226,8 @@ def hsic_test(
             _centred(settings.design(table, multiple * median))
             for (settings, table), median in zip(sides, medians, strict=True)
         )
-        row[:] = [np.square(left.T @ right[order] / n).sum() for order in orders]
+        with one_blas_thread(n_jobs):
+            row[:] = [np.square(left.T @ right[order] / n).sum() for order in orders]
     return _aggregated(found, multiples)
 
 

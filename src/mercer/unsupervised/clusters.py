@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._runtime.progress import with_callbacks
 from mercer._runtime.state import State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import number_at_least_0, positive_integer
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
@@ -66,7 +67,8 @@ class _Clusters(ClusterMixin, Unsupervised):
         -------
         ndarray of shape (n,)
         """
-        return self._labels(self._design(X))
+        with one_blas_thread(self.n_jobs):
+            return self._labels(self._design(X))
 
     def _count(self, X: Any) -> int:
         """Number of clusters, at most that of the rows."""

@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer._runtime.progress import with_callbacks
 from mercer._runtime.state import State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import positive_integer, positive_number
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
@@ -122,7 +123,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
         -------
         ndarray of shape (n, n_components)
         """
-        return self._scores(self._design(X))
+        with one_blas_thread(self.n_jobs):
+            return self._scores(self._design(X))
 
     def inverse_transform(self, X: Any) -> NDArray:
         """Inputs whose components these are, by ridge regression over the rows of the fit.
@@ -144,7 +146,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised)
                 f"X must have {len(self.eigenvalues_)} columns, one per component; got shape "
                 f"{components.shape}."
             )
-        inputs: NDArray = components @ self._inverse[:-1] + self._inverse[-1]
+        with one_blas_thread(self.n_jobs):
+            inputs: NDArray = components @ self._inverse[:-1] + self._inverse[-1]
         return inputs
 
     def _fit(self, X: Any) -> Design:

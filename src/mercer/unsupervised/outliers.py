@@ -17,6 +17,7 @@ from mercer._runtime.arrays import check_memory
 from mercer._runtime.progress import with_callbacks
 from mercer._runtime.random import key_from
 from mercer._runtime.state import State
+from mercer._runtime.threads import one_blas_thread
 from mercer._runtime.validation import number_at_least_0, positive_integer, positive_number
 from mercer.designs import Design
 from mercer.estimators._documentation import documented
@@ -201,7 +202,8 @@ class OneClassKernel(OutlierMixin, Unsupervised):
         -------
         ndarray of shape (n,)
         """
-        return np.asarray(self._design(X).matvec(self.coef_), dtype=np.float64)
+        with one_blas_thread(self.n_jobs):
+            return np.asarray(self._design(X).matvec(self.coef_), dtype=np.float64)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores less ``offset_``, negative for outliers.

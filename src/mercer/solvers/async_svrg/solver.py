@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mercer._runtime.arrays import n_threads
 from mercer._runtime.random import RandomStateLike, Slot, distinct, key_from
-from mercer._runtime.threads import blas_threads
 from mercer._runtime.validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import LOSSES
@@ -258,13 +257,6 @@ class AsyncSVRG(Solver):
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
-        # Threads of BLAS go on spinning after a product and take cores from the steps; products
-        # with all rows wait for memory, for which a quarter of the threads is enough.
-        threads = state.inner.settings.n_threads
-        with blas_threads(max(1, threads // 4) if threads > 1 else None):
-            self._loop(problem, state)
-
-    def _loop(self, problem: Problem, state: _State) -> None:
         snapshot = state.snapshot
         with state.clock.phase("snapshot"):
             gradient = state.inner.gradient(snapshot)

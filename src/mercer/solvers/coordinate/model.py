@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer import _core
-from mercer._runtime.threads import blas_threads
 
 __all__ = ["Model", "excess", "minimise"]
 
@@ -17,7 +16,6 @@ _SWEEPS = 10  # sweeps of plain coordinate descent before Newton steps
 _ORTHANTS, _AGAIN = 12, 10  # most Newton steps within an orthant, and sweeps after each
 _FIRST, _FASTER = 100.0, 5.0  # first proximal step, in units of 1 / curvature, and its growth
 _OUTER, _INNER, _HALVINGS = 60, 30, 14  # most proximal points, Newton steps and halvings of each
-_THREADED = 1500  # variables from which threads of the linear algebra gain more than they cost
 _CLOSE = 1e-2  # residual of an inner problem relative to its step
 
 
@@ -66,13 +64,6 @@ def minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
     Li, Sun and Toh (2018), A highly efficient semismooth Newton augmented Lagrangian method for
     solving lasso problems.
     """
-    if len(w) >= _THREADED:
-        return _minimise(model, w, goal)
-    with blas_threads(1):
-        return _minimise(model, w, goal)
-
-
-def _minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
     w = w.copy()
     gradient = model.gram @ w - model.linear
     p = len(w)
