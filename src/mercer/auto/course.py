@@ -39,10 +39,6 @@ __all__ = [
 
 MORE_ROWS = "more rows", "most rows"  # stages in which gamma and ridge are chosen again
 
-# Parts of a small table, of five, that the first rung holds out: it tells hopeless settings from
-# others, and on 48 tables all five gave no lower errors.
-_FIRST = 2
-
 
 def first_rungs(
     search: Search,
@@ -53,10 +49,8 @@ def first_rungs(
     """Try all candidates on few rows, and the better ones on more."""
     search.treatments, search.label_ways, search.n_inputs = treatments, label_ways, n_inputs
     groups: dict[Settings, Record] = {}
-    few = Evaluator.of_rows(search.goal, search.judge, search.parts[:_FIRST], search.whole.n_rows)
-    for place, rung in enumerate(RUNGS):
+    for rung in RUNGS:
         found: dict[Settings, Record] = {}
-        search.bench = search.whole if place else few
         search.climb(rung, found)
         groups |= found
         kept = promising(groups, search.finalists or list(groups), rung.keep or {}, TUNING.near)
@@ -196,17 +190,18 @@ def _on_more_rows(search: Search) -> None:
 def _fall(search: Search) -> float:
     """Share by which the loss of the best settings falls from half of their rows to all; or NaN."""
     best = search.best
-    if best is None or search.is_late():
+    half = 0 if best is None else best.rows // 2
+    if best is None or half < TUNING.least_half or search.is_late():
         return np.nan
     losses = []
-    for n_rows in (best.rows // 2, best.rows):
+    for n_rows in (half, best.rows):
         settings, threads = best.settings, n_threads(search.n_jobs)
         [outcomes] = search.bench.of_machines(
             MORE_ROWS[0], n_rows, [settings], [settings.ridge], threads
         )
         losses += [o.record.loss for o in outcomes if o.record.settings == settings]
     search.charge(MORE_ROWS[0])
-    return 1.0 - losses[1] / losses[0] if len(losses) == 2 else np.nan
+    return 1.0 - losses[1] / losses[0] if len(losses) == 2 and losses[0] > 0 else np.nan
 
 
 def _larger(search: Search, most: int) -> list[Split]:

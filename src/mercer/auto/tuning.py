@@ -111,6 +111,7 @@ class Tuning:
     # Fall of the loss with twice the rows from which they are made. At .1 six tables of 6000 to
     # 12 000 rows gained nothing by them; without noise it is .5 and more.
     growth_fall: float = 0.2
+    least_half: int = 50  # rows, half of those of a trial, from which the fall is measured
     growth_least: float = 0.9  # rows, as a share of those before, from which they are made
     weak_rows: int = 3000  # most rows at ridges that take float64
     growth_rows: int = 8000  # most rows, more than one factor allows
