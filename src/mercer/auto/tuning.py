@@ -113,7 +113,7 @@ class Tuning:
     growth_fall: float = 0.2
     least_half: int = 50  # rows, half of those of a trial, from which the fall is measured
     growth_least: float = 0.9  # rows, as a share of those before, from which they are made
-    weak_rows: int = 3000  # most rows at ridges that take float64
+    weak_rows: int = 2500  # most rows at ridges that take float64
     growth_rows: int = 8000  # most rows, more than one factor allows
     growth_table: int = 10_000  # rows of a table from which so many are fitted
     growth_steps: int = 8  # most steps of gamma and ridge
