@@ -109,7 +109,7 @@ def test_a_narrower_kernel_may_be_behind_by_a_part_of_what_the_loss_will_fall():
         return 1.0 + 0.02 * (s.gamma > 1.1) + (s.gamma > 2) + (s.ridge != 1e-3)
 
     assert Standing(GAUSSIAN, level).run(0.6)[1].gamma == pytest.approx(np.sqrt(3))
-    assert Standing(GAUSSIAN, level).run(0.3)[1].gamma == 1.0
+    assert Standing(GAUSSIAN, level).run(0.15)[1].gamma == 1.0
     assert Standing(GAUSSIAN, level, 4100).run(0.6)[1].gamma == 1.0
 
 
