@@ -59,7 +59,7 @@ def test_the_narrower_kernel_lowers_the_error_of_the_model_of_all_rows():
         pipeline = recipe.pipeline(settings, len(y), None, 0.02)
         pipeline.set_params(model__solver="cholesky").fit(X, y)  # iterations take minutes
         errors.append(np.mean((pipeline.predict(X_test) - y_test) ** 2))
-    assert errors[1] < 0.9 * errors[0]
+    assert errors[1] < 0.95 * errors[0]  # the rung has tried one narrower kernel, too
 
 
 def test_held_out_responses_are_those_of_the_rows_held_out():

@@ -52,6 +52,7 @@ def growing(search: SearchState, fall: float) -> Waves:
             if trial.settings in found
         }
         gains = [side for side in shares if shares[side] < 1]
+        gains = [s for s in gains if s >= 0 or _is_sure(search, found[trials[s].settings], at)]
         if gains:
             at = found[trials[min(gains, key=shares.__getitem__)].settings]
             least, sides = min(least, at.loss), gains
@@ -60,6 +61,12 @@ def growing(search: SearchState, fall: float) -> Waves:
         else:
             break
     return at.settings
+
+
+def _is_sure(search: SearchState, record: Record, other: Record) -> bool:
+    """Whether a record errs less by more than chance: rows to come speak against wider kernels."""
+    of_record, of_other = (search.stage.outcome_of(each.settings) for each in (record, other))
+    return of_record.is_surely_less(of_other, TUNING.sure)
 
 
 def _loss(record: Record) -> float:
