@@ -17,6 +17,7 @@ import pytest
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
 from mercer.preparation import frames
+from mercer.preparation.columns import Labels
 from mercer.preparation.frames import plain_numbers
 from mercer.preparation.labels import OneHot
 
@@ -209,3 +210,10 @@ def test_numbers_of_labels_are_no_part_of_a_stored_model():
     assert part.number_of == {"a": 0, "b": 1}
     assert part.number_of is part.number_of
     assert vars(pickle.loads(pickle.dumps(part))) == vars(OneHot(texts=["a", "b"]))
+
+
+def test_a_part_that_is_fitted_again_forgets_its_labels():
+    part = OneHot()
+    for texts in (["x", "y", "z"], ["p", "q", "z"]):
+        labels = Labels(texts, np.arange(3))
+        np.testing.assert_array_equal(part.fit(labels).transform(labels), np.eye(3))

@@ -177,7 +177,8 @@ def _on_more_rows(search: Search) -> None:
         if n_rows < TUNING.growth_least * before.rows or not _has_time(search, before, n_rows):
             return
         search.bench = Evaluator.of_rows(search.goal, search.judge, parts, search.whole.n_rows)
-        # In float64: weak ridges are learned from what float32 rounds away.
+        # Weak ridges are learned from what float32 rounds away: 1200 rows without noise erred five
+        # times as much by trials in float32.
         [settings] = search.climb(Rung(name, None, (partial(growing, fall=fall),), by_paths=True))
         if settings is None:
             return

@@ -1,4 +1,4 @@
-"""Gamma and ridge on more rows, where the loss of numbers still falls with their number."""
+"""Gamma and ridge on more rows, where the loss still falls with their number."""
 
 from __future__ import annotations
 

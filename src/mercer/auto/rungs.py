@@ -461,7 +461,7 @@ class Rung:
     work: float = 0.0  # rows² × inputs that a trial has in any case
     # random features, or landmarks, for the kernel; None: exact machines
     form: int | Landmarks | None = None
-    by_paths: bool = False  # exact machines one by one, by iterations that their ridges share
+    by_paths: bool = False  # of weak ridges, and of many rows, machines in float64, one by one
 
 
 # A thin sample of the table, for every model.

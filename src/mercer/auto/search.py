@@ -81,6 +81,7 @@ class Search:
             for rows in splits(goal, key, len(y))
         ]
         self.goal, self.key, self.n_jobs = goal, key, n_jobs
+        # Later trials move it: they tell how long the final fit takes.
         self.last_begin: Callable[[], float] = lambda: deadline
         self.judge = judge or Judge(goal)
         self.whole = Evaluator.of_rows(goal, self.judge, self.parts, len(y))

@@ -152,7 +152,7 @@ def machine_responses(
     is_weak = min(ridges) <= max(TUNING.direct_ridge[settings.kernel], LEAST_SINGLE)
     is_direct = len(fitted) <= (TUNING.most_direct_rows if is_weak else TUNING.direct_rows)
     rank = int(TUNING.rank[settings.kernel] * np.sqrt(len(fitted)))
-    iterative = ConjugateGradient(tol, max_iter=TUNING.fine_iter, rank=rank)
+    iterative = ConjugateGradient(tol, max_iter=TUNING.growth_iter, rank=rank)
     solver: Solver = Cholesky() if is_direct else iterative
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -242,7 +242,7 @@ class LeftOut(Criterion):
         return -0.5 * n * float(np.log(mean)), moved
 
     def value(self, logs: NDArray[np.float64]) -> float:
-        """The criterion without its gradient, in three fifths of the time."""
+        """The criterion without its gradient, in half of the time."""
         kernel, ridges = self._at(logs)
         inverse, _ = self._inverse(self._entries(kernel)[1], ridges)
         return -0.5 * len(inverse) * float(np.log(self._left_out(inverse, self._parts())[-1]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,17 @@ class _KnowsLabels:
 
     texts: list[str]
 
-    @cached_property
+    @property
     def number_of(self) -> dict[str, int]:
-        """Place of every label in ``texts``; made once, as 1000 labels take 50 µs."""
-        return {text: i for i, text in enumerate(self.texts)}
+        """Place of every label in ``texts``; made once for each list, as 1000 labels take 50 µs."""
+        texts, numbers = vars(self).get("_numbers", (None, {}))
+        if texts is not self.texts:
+            numbers = {text: i for i, text in enumerate(self.texts)}
+            self.__dict__["_numbers"] = self.texts, numbers
+        return numbers
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "number_of"}
+        return {name: value for name, value in vars(self).items() if name != "_numbers"}
 
 
 @dataclass
