@@ -17,6 +17,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +88,23 @@ def _built(tree: Path, folder: Path) -> str:
     return str(folder)
 
 
-def against(revision: str) -> dict[str, dict[str, Any]]:
-    """Fits of this tree; those whose bits differ from a revision's are printed."""
+@contextmanager
+def built_beside(revision: str) -> Generator[tuple[str, str]]:
+    """Folders of mercer, built from a revision and from this tree; removed at the end."""
     with tempfile.TemporaryDirectory() as folder:
         others = Path(folder) / "tree"
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", str(others), revision], check=True)
         try:
-            before = fits(_built(others, Path(folder) / "before"))
-            after = fits(_built(ROOT, Path(folder) / "after"))
+            yield _built(others, Path(folder) / "before"), _built(ROOT, Path(folder) / "after")
         finally:
             subprocess.run([*git, "remove", "--force", str(others)], check=True)
+
+
+def against(revision: str) -> dict[str, dict[str, Any]]:
+    """Fits of this tree; those whose bits differ from a revision's."""
+    with built_beside(revision) as folders:
+        before, after = map(fits, folders)
     return {name: fit for name, fit in after.items() if fit["bits"] != before[name]["bits"]}
 
 

@@ -1,9 +1,11 @@
 """benchmarks/run.py: runs are stored one by one, compared with those before, and never lost."""
 
+import contextlib
 import importlib
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,3 +189,60 @@ def test_an_interrupted_run_keeps_what_was_measured(runner, tmp_path, monkeypatc
     [run] = map(json.loads, path.read_text().splitlines())
     assert run["busy"]
     assert "Interrupted: 1 runs are kept." in capsys.readouterr().out
+
+
+@pytest.fixture
+def against(runner, monkeypatch):
+    """benchmarks/against_base.py, with nothing built."""
+    monkeypatch.syspath_prepend(str(FOLDER.parent / "tests"))
+    found = importlib.import_module("against_base")
+    built = contextlib.nullcontext(("before", "after"))
+    monkeypatch.setattr("golden.built_beside", lambda revision: built)
+    return found
+
+
+@pytest.mark.parametrize(("after", "status"), [(1.29, 0), (1.31, 1)])
+def test_a_task_that_takes_longer_than_the_base_fails(against, monkeypatch, capsys, after, status):
+    def seconds(name, folders, repeats):
+        assert (folders, repeats) == (("before", "after"), 3)
+        return (1.0, after) if "exact kernel" in name else (1.0, 0.5)
+
+    monkeypatch.setattr(against, "seconds", seconds)
+    monkeypatch.setattr(sys, "argv", ["against_base.py", "v1"])
+    assert against.main() == status
+    said = capsys.readouterr().out
+    assert f"exact kernel ridge, 5000 rows: 1.00 s by v1, {after:.2f} s now" in said
+    assert said.count("more than") == status
+
+
+def test_revisions_take_turns_and_their_least_seconds_count(against, monkeypatch):
+    calls, times = [], iter([5.0, 2.0, 3.0, 4.0])
+
+    def run(command, env, **_):
+        calls.append(env["PYTHONPATH"])
+        return SimpleNamespace(stdout=str(next(times)))
+
+    monkeypatch.setattr(against.subprocess, "run", run)
+    assert against.seconds("a task", ("before", "after"), 2) == (3.0, 2.0)
+    assert calls == ["before", "after"] * 2
+
+
+def test_tasks_of_the_base_run_and_are_timed(against, tiny, monkeypatch):
+    monkeypatch.setattr(tiny, "bins", lambda method, n: tiny.exact_ridge(method, 100))
+    assert 0 < against.timed("exact bins of 256 grids, 200 000 rows") < 60
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--only", "nothing"], "--only must be in the name of a task; got 'nothing'"),
+        (["--repeats", "0"], "--repeats must be at least 1; got 0"),
+    ],
+)
+def test_options_of_the_base_are_checked_before_it_is_built(
+    against, monkeypatch, capsys, options, sentence
+):
+    monkeypatch.setattr(sys, "argv", ["against_base.py", "v1", *options])
+    with pytest.raises(SystemExit):
+        against.main()
+    assert sentence in capsys.readouterr().err
