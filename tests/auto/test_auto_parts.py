@@ -340,6 +340,34 @@ def test_long_tails_are_no_excuse_for_a_gain_of_scales_that_is_large(gain, leads
     assert (stage.leader.record.settings.scales == "exponential") is leads
 
 
+# A standard error of the difference is about .005: the kernel of cosines was chosen by held-out
+# rows, that of scales by left-out errors by these.
+@pytest.mark.parametrize(
+    ("n", "scales", "gain", "leads"),
+    [
+        (2000, "cosines", 0.007, False),
+        (2000, "cosines", 0.012, True),
+        (2000, "machine", 0.012, False),
+        (2000, "machine", 0.018, True),
+        (2000, "left-out", 0.007, False),
+        (2000, "left-out", 0.012, True),
+        (900, "left-out", 0.018, False),  # in folds, held-out rows are rows of these errors
+        (900, "left-out", 0.025, True),
+    ],
+)
+def test_kernels_that_left_out_errors_chose_have_to_be_less_far_ahead(n, scales, gain, leads):
+    rng = np.random.default_rng(0)
+    losses = rng.uniform(0.5, 1.5, 400)
+    stage = Stage("rung 3", n, classes=False)
+    for kernel, own, less in (("laplacian", "cosines", 0.0), ("exponential", scales, gain)):
+        noisy = losses + 0.1 * rng.normal(size=400) * (less > 0)
+        noisy -= noisy.mean() - losses.mean() + less
+        settings = Settings(kernel=kernel, scales=own)
+        record = Record("rung 3", 2000, settings, float(noisy.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, noisy[:, None], noisy))
+    assert (stage.leader.record.settings.kernel == "exponential") is leads
+
+
 # what held-out rows tell
 
 

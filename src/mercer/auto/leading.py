@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from mercer.auto.trials import Settings
 from mercer.auto.tuning import TUNING
 
+_LEFT_OUT = 2  # degree of freedom of scales by left-out errors
+
 __all__ = ["Outcome", "Record", "Stage", "better", "promising", "rank_loss"]
 
 
@@ -124,8 +126,10 @@ class Stage:
         """Whether an outcome is better than a plainer one by the losses of the held-out rows.
 
         If they differ in kernel or transform, by two standard errors of the difference, by four if
-        in both, by one more for scales of a machine, or by so much that long tails, which make
-        these errors large, are no excuse.
+        in both, by one more for scales of a machine, by two more for scales by left-out errors, or
+        by so much that long tails, which make these errors large, are no excuse. A kernel in scales
+        by left-out errors was chosen by these: it counts only in small tables, whose folds hold out
+        the rows of these errors.
         Classes change at borders, not smoothly: there a smooth kernel soon learns no more, and has
         to be ahead by more the more rows are still to come.
         """
@@ -136,7 +140,11 @@ class Stage:
         more = _fanciness(settings) - _fanciness(plainer)
         degree = _degree(settings) if _degree(settings) > _degree(plainer) else 0
         much = TUNING.much_by_scales[degree] if degree and not more else TUNING.much
-        enough = min(doubt * (more + TUNING.sure_of_scales[degree]), much * float(of_other.mean()))
+        tested = more + TUNING.sure_of_scales[degree]
+        is_of_other_rows = degree == _LEFT_OUT and self.n_rows > TUNING.fold_rows
+        if is_of_other_rows and _is_plain(plainer) and not _is_plain(settings):
+            tested -= 1
+        enough = min(doubt * tested, much * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, TUNING.ahead * doublings * float(outcome.compared().mean()))
@@ -150,13 +158,16 @@ def _view(settings: Settings) -> Settings:
 
 def _fanciness(settings: Settings) -> int:
     """Count of choices other than the plain ones of most tables, scales apart."""
-    plain = settings.kernel in ("laplacian", "linear")
-    return (not plain) + (settings.transform != "identity")
+    return (not _is_plain(settings)) + (settings.transform != "identity")
 
 
 def _degree(settings: Settings) -> int:
     """Rank of scales by their freedom: 0 of cosines, 1 of other models, 2 by left-out errors."""
-    return 2 if settings.scales == "left-out" else int(settings.scales != "cosines")
+    return _LEFT_OUT if settings.scales == "left-out" else int(settings.scales != "cosines")
+
+
+def _is_plain(settings: Settings) -> bool:
+    return settings.kernel in ("laplacian", "linear")
 
 
 def _is_smooth(settings: Settings) -> bool:
