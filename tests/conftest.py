@@ -15,6 +15,8 @@ import pytest
 from scipy import sparse
 
 from _left_out import (  # noqa: F401, hooks of pytest
+    pytest_configure,
+    pytest_configure_node,
     pytest_deselected,
     pytest_sessionfinish,
     pytest_terminal_summary,

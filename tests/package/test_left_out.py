@@ -1,6 +1,7 @@
-"""Slow cases are left out of a run without ``-m``, which says so."""
+"""A run without ``-m`` counts the slow cases that it leaves out, and tells why a process ended."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,17 +29,32 @@ NOTE = '3 slow cases left out; pytest -m "" runs all cases'
     ],
 )
 def test_a_run_counts_the_slow_cases_that_it_leaves_out(tmp_path, options, passed, noted):
-    (tmp_path / "test_cases.py").write_text(CASES)
-    (tmp_path / "pytest.ini").write_text(INI)
+    said = run_of(CASES, tmp_path, options)
+    assert f"{passed} passed" in said
+    assert (NOTE in said) is noted
+
+
+def test_a_run_tells_where_a_process_of_it_crashed(tmp_path):
+    cases = "import ctypes\ndef test_crash(): ctypes.string_at(0)\ndef test_quick(): pass\n"
+    said = run_of(cases, tmp_path, ["-p", "xdist", "-n", "1"])
+    assert "1 failed, 1 passed" in said
+    assert "gw0 ended with status -" in said or os.name == "nt"
+    assert "Fatal Python error" in said or "Windows fatal exception" in said
+    assert re.search(r"test_cases.py.*, line 2 in test_crash", said)
+
+
+def run_of(cases, folder, options):
+    """What a run of pytest of these cases says."""
+    (folder / "test_cases.py").write_text(cases)
+    (folder / "pytest.ini").write_text(INI)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     settings = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         command,
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | settings,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert f"{passed} passed" in done.stdout, done.stdout + done.stderr
-    assert (NOTE in done.stdout) is noted
+    return done.stdout + done.stderr
